@@ -56,6 +56,7 @@ fn opened() -> ArenaEvent {
         tools: Vec::new(),
         offered: None,
         sources: Vec::new(),
+        gates: Vec::new(),
         effort: None,
         policy: Policy::default(),
         limits: Limits::default(),

@@ -99,6 +99,7 @@ fn vault_step(bencher: Bencher<'_, '_>) {
         bases: Vec::new(),
         place: None,
         denied: Vec::new(),
+        hosts: Vec::new(),
         timeout_ms: 60_000,
         output_cap: 64 * 1024,
     };
@@ -107,7 +108,7 @@ fn vault_step(bencher: Bencher<'_, '_>) {
             let PrepareResult::Ready(plan) = vault.prepare(&call, &sandbox, &plans).await.result else {
                 return None;
             };
-            let at = RunContext { sandbox: &sandbox, live: &Silent, cancel: &never };
+            let at = RunContext { sandbox: &sandbox, hosts: &[], live: &Silent, cancel: &never };
             Some(vault.run(&call, &plan.digest, &plans, at).await)
         })
     });

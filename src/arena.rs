@@ -72,8 +72,20 @@ pub struct ArenaPorts {
     pub scorers: Scorers,
     /// Secrets that must not reach log, screen or stream: name and value.
     pub secrets: Vec<(String, String)>,
-    /// False when nobody can answer an approval: the session then pauses instead of waiting.
-    pub attended: bool,
+    /// Who can answer an approval. One that stays open where none can pauses the session.
+    pub attended: Attendance,
+}
+
+/// Who can answer approvals while a session runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Attendance {
+    /// No person, and nothing answers for one.
+    #[default]
+    Unattended,
+    /// No person; what stays in the sandbox is answered with yes.
+    SaysYes,
+    /// People at a front end.
+    Attended,
 }
 
 /// Why an arena cannot be opened.

@@ -49,7 +49,7 @@ use place::Place;
 use prepared::Loaded;
 use role_sandboxes::Means;
 
-use crate::arena::{Arena, PROGRAM};
+use crate::arena::{Arena, Attendance, PROGRAM};
 use crate::config::{Config, ModelName};
 use crate::eventlog::{SessionPath, SessionStore};
 use crate::protocol::event::{FaultRecovered, SessionOpened, SessionResumed};
@@ -90,12 +90,12 @@ pub struct Running {
 }
 
 /// Prepares a new session in the configured workspace on this model; its sandbox, limits and persona are those of
-/// `config`. `attended`: somebody can answer approvals.
+/// `config`. `attended`: who can answer approvals and questions.
 pub async fn open(
     config: &Config,
     model: &ModelName,
     wanted: &Changes,
-    attended: bool,
+    attended: Attendance,
 ) -> Result<Prepared, WireError> {
     let new = Loaded::new();
     let at = (config.workspace(), new.id.as_str());
@@ -116,7 +116,7 @@ pub async fn resume(
     config: &Config,
     name: &str,
     wanted: &Changes,
-    attended: bool,
+    attended: Attendance,
 ) -> Result<Prepared, WireError> {
     let (path, recovered, loaded) = load(store(config), name, &mut |_| {})?;
     let spec = loaded.spec()?;
@@ -133,7 +133,8 @@ pub async fn resume(
     let (changed, spec) = place.take_over(config, session, &spec, (wanted, origin)).await?;
     let connected = providers::connect(config, &spec.models, &loaded.answered)?;
     let lock = if wanted.reads_only { None } else { lock_for(config, &spec, &place.vault.specs())? };
-    let facts = resumed(&loaded, recovered, (changed, origin));
+    let mut facts = resumed(&loaded, recovered, (changed, origin));
+    facts.extend(wanted.answer.clone().and_then(|answer| loaded.answered_with(answer)));
     loaded.prepare(state, (place, lock), (connected, attended), (&spec, facts))
 }
 

@@ -1,5 +1,6 @@
 //! The command line: arguments in, exit code out.
 
+pub mod apply;
 pub mod args;
 pub mod cache;
 pub mod config;
@@ -139,6 +140,7 @@ fn perform(command: Command, environment: Environment, output: Output) -> Result
         Command::Demo(typed) => wait(run::demo(&typed, environment, output))?,
         Command::Resume(typed) => wait(run::resume(&typed, environment, output))?,
         Command::Fork(typed) => wait(run::fork(&typed, environment, output))?,
+        Command::Apply(typed) => wait(apply::run(&typed, environment, output))?,
         Command::Undo(typed) => wait(undo::run(&typed, environment, output))?,
         Command::Sessions(typed) => sessions::run(typed, &environment, output).map(|()| DONE),
         Command::Replay(typed) if typed.tui => wait(mission::replay(&typed, environment, output))?,

@@ -5,6 +5,7 @@
 //! rules that hold for all of them are here: who is asked before tools run unconfined, who keeps others out of the
 //! workspace while a turn is open, and which answer to an approval counts.
 
+mod apply;
 mod consent;
 mod demo;
 mod folders;
@@ -17,6 +18,7 @@ mod updates;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::arena::Attendance;
 use crate::assembly::{self, ArenaBuilder};
 use crate::config::{Config, ConfigError, Environment, ModelName, Places};
 
@@ -33,6 +35,7 @@ pub use crate::assembly::{
 pub use crate::ports::{FileChange, FoundRun, Head};
 pub use crate::session::convergence::{DEFAULT_SCORER, Scorers};
 pub use crate::session::debate::DEFAULT_ROUNDS;
+pub use apply::Applied;
 pub use consent::{Person, Question};
 pub use demo::{Demo, model_after_demo};
 pub use folders::workspace_files;
@@ -52,6 +55,17 @@ pub enum Answers {
     People,
     /// Every approval is answered with yes, signed so.
     Yes(String),
+}
+
+impl Answers {
+    /// The same for an arena.
+    fn attendance(&self) -> Attendance {
+        match self {
+            Answers::Nobody => Attendance::Unattended,
+            Answers::People => Attendance::Attended,
+            Answers::Yes(_) => Attendance::SaysYes,
+        }
+    }
 }
 
 /// Holds any number of open sessions. Cheap to clone.
@@ -94,7 +108,7 @@ impl Host {
         wanted: &Changes,
         (answers, person): (Answers, &P),
     ) -> Result<Handle, P::Failure> {
-        let attended = answers != Answers::Nobody;
+        let attended = answers.attendance();
         let what = (config.clone(), wanted.clone(), false);
         let prepared = with_consent(person, what, async |config, wanted| {
             assembly::open(config, model, wanted, attended).await
@@ -111,7 +125,7 @@ impl Host {
         changes: &Changes,
         (answers, person): (Answers, &P),
     ) -> Result<Handle, P::Failure> {
-        let attended = answers != Answers::Nobody;
+        let attended = answers.attendance();
         let what = (config.clone(), changes.clone(), true);
         let prepared = with_consent(person, what, async |config, changes| {
             assembly::resume(config, session, changes, attended).await
@@ -128,7 +142,7 @@ impl Host {
         plan: &ForkPlan,
         (answers, person): (Answers, &P),
     ) -> Result<Prepared, P::Failure> {
-        let attended = answers != Answers::Nobody;
+        let attended = answers.attendance();
         let what = (config.clone(), plan.changes.clone(), true);
         with_consent(person, what, async |config, changes| {
             let plan = ForkPlan { changes: changes.clone(), ..plan.clone() };
@@ -139,7 +153,7 @@ impl Host {
 
     /// Opens a new session from Rust values, without any configuration.
     pub async fn open_built(&self, builder: ArenaBuilder, answers: Answers) -> Result<Handle, WireError> {
-        let attended = answers != Answers::Nobody;
+        let attended = answers.attendance();
         self.start(builder.attended_if(attended).prepare().await?, answers).await
     }
 
@@ -150,7 +164,7 @@ impl Host {
         session: &str,
         answers: Answers,
     ) -> Result<Handle, WireError> {
-        let attended = answers != Answers::Nobody;
+        let attended = answers.attendance();
         self.start(builder.attended_if(attended).prepare_resume(session).await?, answers).await
     }
 

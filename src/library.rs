@@ -5,18 +5,17 @@ pub mod demo;
 pub mod persona;
 
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 pub use persona::{BadPersona, Library, PersonaOrigin};
 
 use crate::host_files;
+use crate::protocol::names::INSTRUCTION_FILES;
 use crate::protocol::spec::Instruction;
 
 /// The most an instruction file may hold, in bytes.
 pub const MAX_INSTRUCTION: u64 = 64 * 1024;
-
-/// Name of instruction files, in the workspace and among the user's own files.
-pub const INSTRUCTION_FILE: &str = "AGENTS.md";
 
 /// Why a text file is not read.
 #[derive(Debug, thiserror::Error)]
@@ -106,20 +105,43 @@ fn is_absent(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
 }
 
-/// Reads the instruction files whole: the user's own first, then the workspace's, which has the last word.
+/// Reads the instruction files whole: the user's own first, then those of the folders from the repository's root down to
+/// the workspace, which has the last word. In each folder `AGENTS.md` is read, else `CLAUDE.md`.
 pub fn instructions(user_file: &Path, workspace: &Path) -> Result<Vec<Instruction>, FileError> {
     let mut found = Vec::new();
-    let project = workspace.join(INSTRUCTION_FILE);
-    let files = [
-        (read_text(user_file, MAX_INSTRUCTION)?, "user's AGENTS.md"),
-        (read_within(workspace, &project, MAX_INSTRUCTION)?, INSTRUCTION_FILE),
-    ];
-    for (text, name) in files {
-        if let Some(text) = text.filter(|text| !text.trim().is_empty()) {
-            found.push(Instruction { path: name.to_owned(), text });
+    let mut take = |path: String, text: Option<String>| {
+        let text = text.filter(|text| !text.trim().is_empty());
+        found.extend(text.map(|text| Instruction { path, text }));
+    };
+    take("user's AGENTS.md".to_owned(), read_text(user_file, MAX_INSTRUCTION)?);
+    let above = folders_above(workspace);
+    for (levels, folder) in above.iter().enumerate().rev() {
+        for name in INSTRUCTION_FILES {
+            let text = read_within(folder, &folder.join(name), MAX_INSTRUCTION)?;
+            let is_there = text.is_some();
+            take(format!("{}{name}", "../".repeat(levels)), text);
+            if is_there {
+                break;
+            }
         }
     }
     Ok(found)
+}
+
+/// The workspace and, within a repository, the folders above it up to the repository's root. Folders of another user are
+/// left out: what they hold was not put there for this project.
+fn folders_above(workspace: &Path) -> Vec<PathBuf> {
+    let owner = |path: &Path| path.metadata().map(|meta| meta.uid()).ok();
+    let mine = owner(workspace);
+    let mut folders = Vec::new();
+    for folder in workspace.ancestors().take_while(|folder| owner(folder) == mine) {
+        folders.push(folder.to_owned());
+        if folder.join(".git").symlink_metadata().is_ok() {
+            return folders;
+        }
+    }
+    folders.truncate(1);
+    if folders.is_empty() { vec![workspace.to_owned()] } else { folders }
 }
 
 #[cfg(test)]
@@ -136,6 +158,39 @@ mod tests {
         std::fs::write(workspace.join("AGENTS.md"), "be long\n").unwrap();
         let texts: Vec<_> = instructions(&user, &workspace).unwrap().into_iter().map(|i| i.text).collect();
         assert_eq!(texts, ["be brief\n", "be long\n"]);
+    }
+
+    #[test]
+    fn instructions_come_from_the_repositorys_root_down_and_claude_md_where_agents_md_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let repository = folder.path().join("repository");
+        let work = repository.join("a/b");
+        std::fs::create_dir_all(&work).unwrap();
+        let write = |path: &str| std::fs::write(folder.path().join(path), path).unwrap();
+        for path in ["AGENTS.md", "repository/CLAUDE.md", "repository/a/AGENTS.md", "repository/a/CLAUDE.md"]
+        {
+            write(path);
+        }
+        write("repository/a/b/CLAUDE.md");
+        let names = || {
+            let found = instructions(Path::new("/nowhere"), &work).unwrap();
+            found.into_iter().map(|one| (one.path, one.text)).collect::<Vec<_>>()
+        };
+        let pair = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+        assert_eq!(
+            names(),
+            [pair("CLAUDE.md", "repository/a/b/CLAUDE.md")],
+            "no repository, no folder above"
+        );
+        std::fs::create_dir(repository.join(".git")).unwrap();
+        assert_eq!(
+            names(),
+            [
+                pair("../../CLAUDE.md", "repository/CLAUDE.md"),
+                pair("../AGENTS.md", "repository/a/AGENTS.md"),
+                pair("CLAUDE.md", "repository/a/b/CLAUDE.md"),
+            ]
+        );
     }
 
     #[test]

@@ -4,29 +4,28 @@ mod cache;
 mod exec;
 mod offered;
 mod path_change;
+mod tools;
 mod workers;
 
 pub use cache::{CacheMiss, CachedRun, FileChange, FileContent, FoundRun, TeamCache};
 pub use exec::{Exec, ExecEnd, Opens};
 pub use offered::OfferedModel;
 pub use path_change::{PathChange, PathState};
+pub use tools::{EndPart, Preparation, Run, RunContext, Tool, ToolEnd, ToolSource};
 pub use workers::{Sink, Workers};
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures_util::future::BoxFuture;
 use tokio_stream::Stream;
 use tokio_util::sync::CancellationToken;
 
-use crate::protocol::effect::ToolCall;
 use crate::protocol::event::{
-    CheckRan, DiffTaken, ErrorKind, ModelFailed, ModelReply, PathBase, ToolStatus, WorkspaceCheckpointed,
+    CheckRan, DiffTaken, ErrorKind, ModelFailed, ModelReply, PathBase, WorkspaceCheckpointed,
     WorkspaceFingerprinted,
 };
 use crate::protocol::message::Request;
-use crate::protocol::need::Need;
-use crate::protocol::spec::{Risk, SandboxSpec, ToolSpec};
+use crate::protocol::spec::SandboxSpec;
 use crate::protocol::{Entry, Lane, Signal};
 
 /// Where a running call puts its live output.
@@ -70,118 +69,6 @@ pub trait Provider: Send + Sync {
 pub trait Learnings: Send + Sync {
     /// A model refuses these parameters.
     fn refuses(&self, model: &str, names: &[String]);
-}
-
-/// What a prepared call runs in.
-#[derive(Clone, Copy)]
-pub struct RunContext<'a> {
-    /// Where it touches files and runs commands.
-    pub sandbox: &'a dyn Sandbox,
-    /// Where its live output goes.
-    pub live: &'a dyn Live,
-    /// Fires when it is told to stop.
-    pub cancel: &'a CancellationToken,
-}
-
-/// Does what was prepared, at most once.
-pub type Run = Box<dyn for<'a> FnOnce(RunContext<'a>) -> BoxFuture<'a, ToolEnd> + Send>;
-
-/// What a tool call would do, before digest and sandbox are added, and the run that does it.
-pub struct Preparation {
-    /// Every resource it would touch: files relative to the workspace, with what they hold now.
-    pub needs: Vec<Need>,
-    /// Directory it would run in, relative to the workspace; empty is the root.
-    pub cwd: String,
-    /// The diff or command as a person should see it, never cut.
-    pub preview: String,
-    /// What it may do.
-    pub risk: Risk,
-    /// Bytes that the run keeps in memory while it waits for an approval; default 0.
-    pub held: usize,
-    /// Does it.
-    pub run: Run,
-}
-
-impl Preparation {
-    /// A call without needs, in the workspace's root.
-    pub fn new(
-        preview: impl Into<String>,
-        risk: Risk,
-        run: impl for<'a> FnOnce(RunContext<'a>) -> BoxFuture<'a, ToolEnd> + Send + 'static,
-    ) -> Self {
-        let (preview, run) = (preview.into(), Box::new(run));
-        Preparation { needs: Vec::new(), cwd: String::new(), preview, risk, held: 0, run }
-    }
-
-    /// The same with one more need.
-    #[must_use]
-    pub fn needing(mut self, need: Need) -> Self {
-        self.needs.push(need);
-        self
-    }
-}
-
-/// How a tool call ended, before redaction and cutting.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToolEnd {
-    /// How it ended.
-    pub status: ToolStatus,
-    /// The whole text for the model.
-    pub content: String,
-    /// Exit code of a command.
-    pub exit: Option<i32>,
-    /// The files as they are now, for what the spark has now seen.
-    pub seen: Vec<PathBase>,
-    /// What agon itself has to tell people of it, a line each.
-    pub notes: Vec<String>,
-}
-
-impl ToolEnd {
-    /// A call that did what was asked and saw no file.
-    pub fn ok(content: impl Into<String>) -> Self {
-        ToolEnd {
-            status: ToolStatus::Ok,
-            content: content.into(),
-            exit: None,
-            seen: Vec::new(),
-            notes: Vec::new(),
-        }
-    }
-
-    /// A call that failed; the words are for the model.
-    pub fn failed(content: impl Into<String>) -> Self {
-        ToolEnd {
-            status: ToolStatus::Failed,
-            content: content.into(),
-            exit: None,
-            seen: Vec::new(),
-            notes: Vec::new(),
-        }
-    }
-}
-
-/// One tool.
-///
-/// `prepare` must have no side effect and must name every need of the call. Its run must not fail for anything a model
-/// could fix: that is a `ToolEnd` with status `failed`. Both touch the world only through the sandbox they are given. A
-/// run may start long after it was prepared: it compares the base of every file it writes in the very call that replaces
-/// it. On cancel it ends what it started and says what really happened. Arguments have been checked against the schema.
-#[async_trait]
-pub trait Tool: Send + Sync {
-    /// Name, description, schema, risk.
-    fn spec(&self) -> ToolSpec;
-
-    /// Looks what the call would do; the error's words are for the model.
-    async fn prepare(&self, call: &ToolCall, sandbox: &dyn Sandbox) -> Result<Preparation, String>;
-}
-
-/// Where tools come from while a session runs: a server, or the program that holds the arena.
-///
-/// What it gives may differ each time. A tool that it no longer gives is offered no more.
-#[async_trait]
-pub trait ToolSource: Send + Sync {
-    /// The tools it offers now, or why there are none; the words are for people.
-    async fn tools(&self) -> Result<Vec<Arc<dyn Tool>>, String>;
 }
 
 /// Why a file operation is not done. The words are for the model and name the path.
@@ -438,8 +325,10 @@ pub trait EventLog: Send + Sync {
         })?;
         Ok(lines)
     }
-    /// Keeps bytes beside the log, durable on return; gives their SHA-256 in hex.
+    /// Keeps bytes next to the log, durable on return; gives their SHA-256 in hex.
     async fn put_blob(&self, bytes: Vec<u8>) -> std::io::Result<String>;
+    /// Reads such bytes back; none where they are gone or are not what their name says. Blocking.
+    fn blob(&self, sha256: &str) -> Option<Vec<u8>>;
     /// Where the log ends.
     fn head(&self) -> Head;
 }

@@ -10,6 +10,8 @@ mod decide;
 mod endings;
 mod fold;
 mod free_text;
+mod gates;
+mod inside;
 pub mod mention;
 mod mode;
 mod model;
@@ -243,9 +245,14 @@ impl Session {
             .map(|one| one.tool.as_str())
     }
 
-    /// True when what is waited for cannot come without a person: only asks, and timers beside them.
-    pub fn waits_for_people(&self) -> bool {
-        let asks = |call: &Call| matches!(call.order, Order::Ask(_));
+    /// True when what is waited for cannot come without a person: only asks and questions, and timers next to them. Where
+    /// `--yes` was given, only what it does not answer.
+    pub fn waits_for_people(&self, says_yes: bool) -> bool {
+        let asks = |call: &Call| match &call.order {
+            Order::Ask(_) => !says_yes,
+            Order::Question(_) => true,
+            _ => false,
+        };
         let timers = |call: &Call| matches!(call.order, Order::Timer(_));
         self.calls.values().any(asks) && self.calls.values().all(|call| asks(call) || timers(call))
     }
@@ -323,7 +330,7 @@ impl Session {
         for call in self.calls.values() {
             needed.extend(call.seqs());
         }
-        let said = self.turn.iter().flat_map(|turn| std::iter::once(&turn.prompt).chain(&turn.said));
+        let said = self.turn.iter().flat_map(Turn::asked);
         needed.extend(said.map(|at| at.seq));
         needed.extend(self.squad.iter().flat_map(|squad| squad.seqs()));
         needed.extend(self.debate.iter().flat_map(Debate::seqs));

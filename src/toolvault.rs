@@ -8,6 +8,8 @@ mod edits;
 mod git_line;
 mod glob;
 mod grep;
+mod inside;
+mod instructions;
 mod list_dir;
 pub mod mention;
 mod plans;
@@ -25,6 +27,7 @@ use crate::protocol::effect::{ToolCall, ToolsOrder};
 use crate::protocol::event::{Plan, PrepareResult, ToolPrepared, ToolStatus, ToolsListed};
 use crate::protocol::expand::digest_of;
 use crate::protocol::fit::did_you_mean;
+use crate::protocol::inside::Inside;
 use crate::protocol::need::Need;
 use crate::protocol::spec::{Family, ToolSpec};
 use crate::protocol::text::names_shown;
@@ -116,6 +119,8 @@ impl ToolVault {
         vault.register(Arc::new(glob::Glob))?;
         vault.register(Arc::new(grep::Grep))?;
         vault.register(Arc::new(bash::Bash))?;
+        vault.register(Arc::new(inside::AnsweredInside(Inside::Todo)))?;
+        vault.register(Arc::new(inside::AnsweredInside(Inside::AskUser)))?;
         Ok(vault)
     }
 

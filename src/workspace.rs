@@ -5,6 +5,7 @@ mod git;
 mod held;
 mod ignored;
 mod index;
+mod merge;
 mod objects;
 mod restore;
 mod scan;
@@ -22,6 +23,7 @@ use crate::ports::{FileChange, Untold, Workspace};
 use crate::protocol::event::{DiffTaken, PathBase, WorkspaceCheckpointed, WorkspaceFingerprinted};
 use crate::protocol::expand::hex;
 use index::Index;
+pub use merge::MergePlan;
 use objects::Objects;
 use scan::{Scan, Scanner};
 use tree::Tree;
@@ -92,6 +94,20 @@ impl WorkspaceStore {
                 .collect::<Result<_, String>>()?;
             let (from, scan) = inner.checkpoint(dropped)?;
             let (target, mut plan) = undo::target(&inner.objects, &scan.tree, &turns, force)?;
+            let to = target.store(&inner.objects).and_then(|id| inner.objects.flush().map(|()| id))?;
+            (plan.diff.from, plan.diff.to) = (from, to);
+            Ok(plan)
+        })
+        .await
+    }
+
+    /// Plans to bring the changes of a copy, from the tree it began with to the one it has, into this workspace.
+    pub async fn plan_merge(&self, base: &str, theirs: &str) -> Result<MergePlan, String> {
+        let (base, theirs) = (base.to_owned(), theirs.to_owned());
+        self.blocking(move |inner, dropped| {
+            let (base, theirs) = (Tree::load(&inner.objects, &base)?, Tree::load(&inner.objects, &theirs)?);
+            let (from, scan) = inner.checkpoint(dropped)?;
+            let (target, mut plan) = merge::plan(&inner.objects, &base, &theirs, &scan.tree)?;
             let to = target.store(&inner.objects).and_then(|id| inner.objects.flush().map(|()| id))?;
             (plan.diff.from, plan.diff.to) = (from, to);
             Ok(plan)

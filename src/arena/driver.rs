@@ -13,7 +13,7 @@ use crate::session::Session;
 
 use super::executor::Executor;
 use super::redact::Redactor;
-use super::{ArenaError, Ending, SubmitError, size_limits};
+use super::{ArenaError, Attendance, Ending, SubmitError, size_limits};
 
 /// Inputs handled before one acknowledgement is awaited.
 const BATCH: usize = 256;
@@ -227,7 +227,12 @@ impl Driver {
                 Err(error) => Ending::Failed(error),
             });
         }
-        if !self.executor.ports().attended && self.session.waits_for_people() {
+        let waits = match self.executor.ports().attended {
+            Attendance::Attended => false,
+            Attendance::SaysYes => self.session.waits_for_people(true),
+            Attendance::Unattended => self.session.waits_for_people(false),
+        };
+        if waits {
             return Some(match self.pause(PauseCause::Approval).await {
                 Ok(()) => Ending::Paused,
                 Err(error) => Ending::Failed(error),

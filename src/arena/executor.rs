@@ -81,9 +81,9 @@ impl Executor {
         self.tracker.spawn_blocking(move || learnings.refuses(&model, &names));
     }
 
-    /// Starts one attempt of a call. An ask has no worker: only a person's command answers it.
+    /// Starts one attempt of a call. An ask and a question have no worker: only a person's command answers them.
     pub fn start(&mut self, work: Work, cancelled: bool) {
-        if matches!(work.effect, Effect::Ask { .. }) {
+        if matches!(work.effect, Effect::Ask { .. } | Effect::Question { .. }) {
             return;
         }
         let token = self.all.child_token();

@@ -13,12 +13,13 @@ use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::ports::{Live, RunContext, Sandbox, Sink, ToolEnd, Workers};
-use crate::protocol::effect::{Failure, MentionContext, MentionOrder, ToolCall};
+use crate::ports::{EndPart, Live, RunContext, Sandbox, Sink, ToolEnd, Workers};
+use crate::protocol::effect::{Failure, MentionContext, MentionOrder, ModelContext, ToolCall};
 use crate::protocol::event::{
-    EffectFailed, ErrorKind, FailStatus, ModelFailed, PrepareResult, TimerFired, ToolPrepared, ToolResolved,
+    EffectFailed, ErrorKind, FailStatus, ModelFailed, PrepareResult, ResultPart, TimerFired, ToolPrepared,
+    ToolResolved,
 };
-use crate::protocol::message::Request;
+use crate::protocol::message::{ImagePart, Pictures};
 use crate::protocol::{CallId, Effect, Outcome, OutcomeBody, Work};
 use crate::toolvault::{Plans, mention};
 
@@ -91,6 +92,9 @@ fn words_of(panic: &(dyn Any + Send)) -> String {
     text.unwrap_or_else(|| "a panic without words".to_owned())
 }
 
+/// Most bytes of a picture.
+const MAX_IMAGE: u64 = 5 * 1024 * 1024;
+
 /// What the handlers share.
 struct Handlers {
     ports: ArenaPorts,
@@ -111,10 +115,15 @@ impl Handlers {
     ) -> OutcomeBody {
         let workspace = &self.ports.workspace;
         match effect {
-            Effect::Model { context, .. } => self.ask_model(&context.request, live, cancel).await,
+            Effect::Model { context, .. } => self.ask_model(context, live, cancel).await,
             Effect::Prepare { context, .. } => self.prepare(&context).await,
             Effect::Tool { order, context } => self.run_tool(&context, &order.digest, live, cancel).await,
-            Effect::Ask { .. } => failed(FailStatus::Failed, "an ask is answered by people only".to_owned()),
+            Effect::Gate { order, .. } => {
+                failed(FailStatus::Failed, format!("nothing carries out the gate `{}`", order.gate))
+            }
+            Effect::Ask { .. } | Effect::Question { .. } => {
+                failed(FailStatus::Failed, "only people answer it".to_owned())
+            }
             Effect::Timer { order, .. } => self.wait(order.ms, cancel).await,
             Effect::Check { order, context } => OutcomeBody::CheckRan(
                 self.ports.checks.run(&order.command, context.timeout_ms, live, cancel).await,
@@ -139,13 +148,23 @@ impl Handlers {
         }
     }
 
-    async fn ask_model(&self, request: &Request, live: &dyn Live, cancel: &CancellationToken) -> OutcomeBody {
+    async fn ask_model(
+        &self,
+        call: ModelContext,
+        live: &dyn Live,
+        cancel: &CancellationToken,
+    ) -> OutcomeBody {
+        let ModelContext { mut request, takes_images, .. } = call;
+        if takes_images {
+            let log = Arc::clone(&self.ports.log);
+            request.pictures = Pictures::read_with(move |sha256| log.blob(sha256));
+        }
         let name = provider_of(&request.model);
         let Some(pooled) = self.providers.get(name) else {
             let message = format!("no provider `{name}` is configured for model `{}`", request.model);
             return OutcomeBody::ModelFailed(ModelFailed::new(ErrorKind::BadRequest, message));
         };
-        let answered = pooled.provider.call(request, live, cancel).await;
+        let answered = pooled.provider.call(&request, live, cancel).await;
         answered.map_or_else(OutcomeBody::ModelFailed, OutcomeBody::ModelAnswered)
     }
 
@@ -179,13 +198,14 @@ impl Handlers {
         let started = Instant::now();
         let end = match self.place(call) {
             Ok(place) => {
-                let at = RunContext { sandbox: &*place, live, cancel };
+                let at = RunContext { sandbox: &*place, hosts: &call.hosts, live, cancel };
                 self.ports.vault.run(call, digest, &self.plans, at).await
             }
             Err(words) => ToolEnd::failed(words),
         };
         let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let ToolEnd { status, content, exit, seen, notes } = end;
+        let ToolEnd { status, mut content, exit, seen, parts, notes } = end;
+        let parts = self.kept(parts, &mut content).await;
         let tool_use = call.tool_use;
         OutcomeBody::ToolResolved(ToolResolved {
             tool_use,
@@ -194,10 +214,42 @@ impl Handlers {
             exit,
             ms,
             seen,
+            parts,
             blob: None,
             notes,
             by: None,
         })
+    }
+
+    /// The parts by reference; the bytes of pictures are blobs. What is not kept is said in the text.
+    async fn kept(&self, parts: Vec<EndPart>, content: &mut String) -> Vec<ResultPart> {
+        let mut kept = Vec::new();
+        for part in parts {
+            match part {
+                EndPart::Link(link) => kept.push(ResultPart::Link(link)),
+                EndPart::Image { data, mime, size: (width, height), words } => {
+                    let bytes = data.len() as u64;
+                    let put = match bytes <= MAX_IMAGE {
+                        true => self.ports.log.put_blob(data).await.map_err(|error| error.to_string()),
+                        false => Err(format!("it has {bytes} bytes, more than {MAX_IMAGE}")),
+                    };
+                    match put {
+                        Ok(sha256) => {
+                            kept.push(ResultPart::Image(ImagePart {
+                                sha256,
+                                mime,
+                                bytes,
+                                width,
+                                height,
+                                words,
+                            }));
+                        }
+                        Err(why) => content.push_str(&format!("\n[{mime} left out ({why}): {words}]")),
+                    }
+                }
+            }
+        }
+        kept
     }
 
     async fn read_mention(

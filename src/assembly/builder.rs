@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::arena::{ArenaPorts, PROGRAM};
+use crate::arena::{ArenaPorts, Attendance, PROGRAM};
 use crate::assembly::place::Place;
 use crate::assembly::prepared::{Loaded, Prepared};
 use crate::assembly::role_sandboxes::Means;
@@ -178,6 +178,7 @@ pub struct ArenaBuilder {
     blueprint: Option<Blueprint>,
     tools: Vec<Arc<dyn Tool>>,
     sources: BTreeMap<String, Arc<dyn ToolSource>>,
+    gates: Vec<String>,
     offered: Option<Vec<String>>,
     scorers: Scorers,
     workers: BTreeMap<CallKind, Arc<dyn Workers>>,
@@ -186,7 +187,7 @@ pub struct ArenaBuilder {
     retry: RetrySpec,
     secrets: Vec<(String, String)>,
     sandbox: SandboxKind,
-    attended: bool,
+    attended: Attendance,
 }
 
 impl ArenaBuilder {
@@ -201,6 +202,7 @@ impl ArenaBuilder {
             blueprint: None,
             tools: Vec::new(),
             sources: BTreeMap::new(),
+            gates: Vec::new(),
             offered: None,
             scorers: Scorers::default(),
             workers: BTreeMap::new(),
@@ -209,7 +211,7 @@ impl ArenaBuilder {
             retry: RetrySpec::default(),
             secrets: Vec::new(),
             sandbox: SandboxKind::None,
-            attended: false,
+            attended: Attendance::Unattended,
         }
     }
 
@@ -278,6 +280,15 @@ impl ArenaBuilder {
         self
     }
 
+    /// Has each prepared call judged by a gate before it is asked about or run; its verdicts come from the
+    /// [`workers`](Self::workers) of [`CallKind::Gate`]. A gate may deny a call or have it asked about. One that fails
+    /// denies.
+    #[must_use]
+    pub fn gate(mut self, name: impl Into<String>) -> Self {
+        self.gates.push(name.into());
+        self
+    }
+
     /// Says who may do what, in place of [`policy::standard`], which only denies files that commonly hold secrets.
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
@@ -313,14 +324,14 @@ impl ArenaBuilder {
         self
     }
 
-    /// Says that somebody will answer approvals. Otherwise an open approval ends the arena paused.
+    /// Says that people will answer approvals and questions. Otherwise an open one ends the arena paused.
     #[must_use]
     pub fn attended(mut self) -> Self {
-        self.attended = true;
+        self.attended = Attendance::Attended;
         self
     }
 
-    pub(crate) fn attended_if(self, attended: bool) -> Self {
+    pub(crate) fn attended_if(self, attended: Attendance) -> Self {
         ArenaBuilder { attended, ..self }
     }
 
@@ -358,6 +369,7 @@ impl ArenaBuilder {
             tools: place.vault.specs(),
             offered: self.offered.take(),
             sources: self.sources.keys().cloned().collect(),
+            gates: self.gates.clone(),
             effort: None,
             policy: self.policy.clone(),
             limits: self.limits.clone(),
@@ -393,6 +405,9 @@ impl ArenaBuilder {
         let sources: Vec<String> = self.sources.keys().cloned().collect();
         if sources != spec.sources {
             changed.push(Setting::Sources(sources));
+        }
+        if self.gates != spec.gates {
+            changed.push(Setting::Gates(self.gates.clone()));
         }
         changed.iter().for_each(|setting| spec.set(setting));
         spec::check(&spec)?;

@@ -39,6 +39,8 @@ pub struct Changes {
     pub squad: Option<SquadWish>,
     /// A debate for the next turn.
     pub debate: Option<DebatePlan>,
+    /// The answer to the question that the session asks, and who gives it: recorded as it is resumed.
+    pub answer: Option<(String, String)>,
     /// True when nothing but a debate is held until the process ends: its tools only read, so others may write.
     pub reads_only: bool,
 }

@@ -1,6 +1,7 @@
 //! Makes a fork: the copied log, a workspace made from the tree of that moment, the fact that says so.
 //! Whether it goes on or is only made is the caller's decision.
 
+mod clone;
 mod instead;
 
 use std::path::{Path, PathBuf};
@@ -9,11 +10,12 @@ use std::sync::Arc;
 pub use instead::Instead;
 use instead::Replaced;
 
+use crate::arena::Attendance;
 use crate::assembly::prepared::{Loaded, Prepared, discard};
 use crate::assembly::taken_up::{self, Origin};
 use crate::assembly::{Changes, Place, WireError, ownership, providers, store};
 use crate::config::Config;
-use crate::eventlog::{LogError, SessionPath, SessionStore};
+use crate::eventlog::{LogError, SessionPath, SessionStore, session_status};
 use crate::ports::{EventLog, Workspace};
 use crate::protocol::event::SessionForked;
 use crate::protocol::{ArenaEvent, RULES};
@@ -47,7 +49,7 @@ impl ForkPlan {
 
 /// Copies a session up to an entry into a new one with a workspace of its own, neither recorded as a fork nor started.
 /// When that fails nothing is left of it.
-pub async fn fork(config: &Config, plan: &ForkPlan, attended: bool) -> Result<Prepared, WireError> {
+pub async fn fork(config: &Config, plan: &ForkPlan, attended: Attendance) -> Result<Prepared, WireError> {
     let store = store(config);
     let parent = store.find(&plan.session)?;
     let last = match plan.at {
@@ -63,10 +65,22 @@ pub async fn fork(config: &Config, plan: &ForkPlan, attended: bool) -> Result<Pr
     let id = loaded.id.clone();
     loaded.log = Some(store.fork(&parent, at, &id, &mut |entry| loaded.apply(entry))?);
     let made = take_up(config, plan, (Copied { store, parent, loaded }, replaced), attended).await;
-    if made.is_err() {
-        discard(&config.places().state, &id);
+    match &made {
+        Ok(_) => name(&config.places().state, &id),
+        Err(_) => discard(&config.places().state, &id),
     }
     made
+}
+
+/// Gives a fork a name that is easy to type: `fork-3`. One without a name is found by its id as well.
+fn name(state: &Path, id: &str) {
+    let sessions = state.join("sessions");
+    let names = std::fs::read_dir(&sessions).into_iter().flatten().flatten();
+    let numbers = names
+        .filter_map(|entry| session_status::name(&entry.path())?.strip_prefix("fork-")?.parse::<u64>().ok());
+    let next = numbers.max().unwrap_or(0) + 1;
+    // The name is a help and no part of the fork.
+    let _ = session_status::rename(&sessions.join(id), &format!("fork-{next}"));
 }
 
 /// The folder of a fork's files.
@@ -85,7 +99,7 @@ async fn take_up(
     config: &Config,
     plan: &ForkPlan,
     (copied, replaced): (Copied, Option<Replaced>),
-    attended: bool,
+    attended: Attendance,
 ) -> Result<Prepared, WireError> {
     let (id, session) = (copied.loaded.id.clone(), copied.loaded.recorded.session());
     let spec = session.spec().cloned().ok_or_else(|| LogError::NeverOpened(copied.parent.id.clone()))?;
@@ -95,10 +109,12 @@ async fn take_up(
     let mut notes = Vec::new();
     let root = plan.changes.root.clone().or(began_in);
     let root = root.ok_or_else(|| PathBuf::from(&spec.workspace.root));
+    let parents = root.clone().ok();
     let (tree, lacks) = tree_at(config, &copied, session, root, &mut notes).await?;
     let folder = folder(state, &id);
     let objects = WorkspaceStore::open(config.workspace(), state).map_err(WireError::Workspace)?;
     objects.restore_into(&tree, &folder).await.map_err(WireError::Workspace)?;
+    notes.extend(parents.and_then(|parent| clone::repository(&parent, &folder, state)));
     let held = (plan.changes.rules.as_slice(), plan.changes.consent.clone());
     let mut place = Place::configured(config, kind, (&folder, &id), held).await?;
     let wanted = (&plan.changes, origin);

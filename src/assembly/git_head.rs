@@ -1,4 +1,4 @@
-//! The commit a work tree is on, read from what git keeps; runs git only where it keeps its references otherwise.
+//! The commit a work tree is on and those made in it, read from what git keeps; runs git where reading is not enough.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -96,34 +96,36 @@ fn text(path: &Path) -> Option<String> {
     host_files::text(path, MAX_FILE)
 }
 
-/// What git says, with a configuration that executes nothing.
 fn asked(root: &Path) -> Option<String> {
-    let mut git = Command::new("git");
-    git.args([
-        "-c",
-        "core.fsmonitor=false",
-        "-c",
-        "core.hooksPath=/dev/null",
-        // Nothing is fetched that a repository says is elsewhere.
-        "-c",
-        "protocol.allow=never",
-        "rev-parse",
-        "--verify",
-        "HEAD",
-    ]);
-    git.current_dir(root).env_clear().env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_OPTIONAL_LOCKS", "0");
-    git.env("PATH", std::env::var_os("PATH").unwrap_or_default());
-    git.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let output = ended(git.spawn().ok()?)?.wait_with_output().ok()?;
-    commit(String::from_utf8(output.stdout).ok()?.trim()).filter(|_| output.status.success())
+    commit(git(root, &["rev-parse", "--verify", "HEAD"], LONGEST).ok()?.trim())
 }
 
-/// A process that has ended; none for one that took longer than [`LONGEST`], which is killed. One of git's own files
+/// What git says, with a configuration that executes nothing and reaches nothing but this machine's files.
+pub fn git(root: &Path, arguments: &[&str], longest: Duration) -> Result<String, String> {
+    let mut git = Command::new("git");
+    git.args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "protocol.allow=never"]);
+    git.args(["-c", "protocol.file.allow=always"]).args(arguments).current_dir(root).env_clear();
+    git.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_OPTIONAL_LOCKS", "0");
+    git.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("LC_ALL", "C");
+    git.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = git.spawn().map_err(|error| format!("git cannot be started: {error}"))?;
+    let output = ended(child, longest).ok_or("git took too long")?.wait_with_output();
+    let output = output.map_err(|error| error.to_string())?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => {
+            let words = String::from_utf8_lossy(&output.stderr);
+            Err(words.lines().find(|line| !line.trim().is_empty()).unwrap_or("git failed").trim().to_owned())
+        }
+    }
+}
+
+/// A process that has ended; none for one that took longer, which is killed. One of git's own files
 /// may be a pipe, which git waits for without end.
-fn ended(mut child: Child) -> Option<Child> {
+fn ended(mut child: Child, longest: Duration) -> Option<Child> {
     let since = Instant::now();
     while child.try_wait().ok()?.is_none() {
-        if since.elapsed() > LONGEST {
+        if since.elapsed() > longest {
             // One that ended meanwhile cannot be killed, and is waited for all the same.
             let _ = child.kill();
             let _ = child.wait();

@@ -14,7 +14,7 @@ use crate::config::providers::{PRESETS, complete, is_loopback};
 use crate::config::{Config, ConfigError, ModelName};
 use crate::ports::{Live, OfferedModel, Provider};
 use crate::protocol::event::{ErrorKind, ModelFailed, ModelReply};
-use crate::protocol::message::{Message, Params, Part, Request, Role};
+use crate::protocol::message::{Message, Params, Part, Pictures, Request, Role};
 use crate::protocol::spec::Price;
 use crate::protocol::{Lane, message::Structured};
 
@@ -221,6 +221,7 @@ pub async fn try_model(config: &Config, name: &ModelName) -> Result<Trial, WireE
             .into(),
         ],
         tools: Vec::new(),
+        pictures: Pictures::default(),
     };
     let begun = Instant::now();
     let mut reply = call(&*server, &request).await;

@@ -9,7 +9,7 @@ use super::confine::{Wanted, chosen, confined};
 use super::role_sandboxes::{Means, OpenedRoleSandboxes};
 use super::taken_up::{self, Origin};
 use super::{SystemClock, WireError, cache, fork, git_head, providers, windows};
-use crate::arena::{ArenaPorts, RoleSandboxes};
+use crate::arena::{ArenaPorts, Attendance, RoleSandboxes};
 use crate::bus::Bus;
 use crate::config::{Config, SandboxKind};
 use crate::eventlog::SessionLog;
@@ -197,7 +197,7 @@ impl Place {
         self,
         log: SessionLog,
         connected: providers::Connected,
-        attended: bool,
+        attended: Attendance,
     ) -> ArenaPorts {
         let log: Arc<dyn EventLog> = Arc::new(log);
         let places = RoleSandboxes::default();

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use super::place::Place;
 use super::providers::{AnsweredCounts, Connected};
 use super::{Running, WireError, WorkspaceLock, fork, ownership};
-use crate::arena::{Arena, ArenaPorts, Recorded};
+use crate::arena::{Arena, ArenaPorts, Attendance, Recorded};
 use crate::eventlog::{LogError, SessionLog, SessionStore};
 use crate::ports::SignalBus;
 use crate::projection::Board;
+use crate::protocol::event::QuestionAnswered;
 use crate::protocol::spec::{SandboxSpec, Spec};
 use crate::protocol::{ArenaEvent, Entry};
 
@@ -48,12 +49,19 @@ impl Loaded {
         Ok(spec.ok_or_else(|| LogError::NeverOpened(self.id.clone()))?)
     }
 
+    /// The fact that a person answers the question the session asks; none where it asks nothing.
+    pub fn answered_with(&self, (text, by): (String, String)) -> Option<ArenaEvent> {
+        let open = self.board.questions().next()?;
+        let (call, text) = (open.call, open.asked.answer(&text).to_owned());
+        Some(ArenaEvent::QuestionAnswered(QuestionAnswered { call, text, by }))
+    }
+
     /// The last steps, alike for every session: the log of a new one, and everything the arena needs.
     pub fn prepare(
         self,
         state: &Path,
         (mut place, lock): (Place, Option<WorkspaceLock>),
-        (connected, attended): (Connected, bool),
+        (connected, attended): (Connected, Attendance),
         (spec, facts): (&Spec, Vec<ArenaEvent>),
     ) -> Result<Prepared, WireError> {
         let log = match self.log {

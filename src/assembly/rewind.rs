@@ -14,7 +14,7 @@ use crate::protocol::{ArenaEvent, Entry, Fact, Input, RULES};
 use crate::sandbox::{self, crash_journal};
 use crate::session::Session;
 use crate::session::convergence::Scorers;
-pub use crate::workspace::{UndoPlan, WorkspaceStore};
+pub use crate::workspace::{MergePlan, UndoPlan, WorkspaceStore};
 
 /// A session's log, open for writing.
 pub struct ClosedSession {
@@ -108,6 +108,11 @@ pub async fn put_back(
     };
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|error| WireError::Internal(error.to_string()))?.map_err(WireError::Workspace)
+}
+
+/// Records a workspace; gives its tree.
+pub async fn record(store: &WorkspaceStore) -> Result<String, WireError> {
+    Ok(store.checkpoint().await.map_err(WireError::Workspace)?.tree)
 }
 
 /// Opens a workspace to be recorded, once what a killed call left in it is settled.

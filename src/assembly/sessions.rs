@@ -12,6 +12,7 @@ use crate::eventlog::session_status::{self, SessionStatus};
 use crate::eventlog::{EntryReader, LogError, SessionPath, SessionStore};
 use crate::library::demo;
 use crate::ports::Head;
+use crate::projection::Board;
 use crate::protocol::event::SessionOpened;
 use crate::protocol::spec::{Setting, Spec};
 use crate::protocol::{ArenaEvent, Entry, EventRef};
@@ -91,6 +92,17 @@ impl Sessions {
         let here =
             |row: &SessionSummary| row.workspace.as_ref().is_some_and(|root| Path::new(root) == workspace);
         Ok(self.store.newest(&here)?.map(|found| found.id))
+    }
+
+    /// The same, or a fork of one that works there.
+    pub fn newest_for(&self, workspace: &Path) -> Result<Option<String>, WireError> {
+        let works_here = |row: &SessionSummary| {
+            let is_parent =
+                |(parent, _): &(String, u64)| self.home(parent).is_ok_and(|root| root == workspace);
+            let here = row.workspace.as_ref().is_some_and(|root| Path::new(root) == workspace);
+            here || row.parent.as_ref().is_some_and(is_parent)
+        };
+        Ok(self.store.newest(&works_here)?.map(|found| found.id))
     }
 
     /// Finds a session by id, unique prefix, `latest` or path; gives its id.
@@ -205,6 +217,16 @@ impl Sessions {
         let is_over = session.sealed().is_some() || session.last_turn().is_none() || is_copy;
         let is_whole = fault.is_none() && follows && session.spec().is_some();
         Ok((is_whole && is_over && !session.has_open_turn()).then_some(id))
+    }
+
+    /// True where a session waits for the answer to a question.
+    pub fn asks(&self, name: &str) -> Result<bool, WireError> {
+        let mut board = Board::default();
+        self.scan(name, &mut |entry| {
+            board.apply(&entry);
+            true
+        })?;
+        Ok(board.questions().next().is_some())
     }
 
     /// The entries since the newest task was given, that one among them; all where there was none.

@@ -62,6 +62,7 @@ pub(super) fn make(
         offered: offered(config, &tools)?,
         tools,
         sources: Vec::new(),
+        gates: Vec::new(),
         effort: config.file().effort,
         policy,
         limits: config.limits(),

@@ -26,7 +26,7 @@ pub use records::{
 pub use sandbox::SandboxCommand;
 pub use setup::{InitArgs, KeysArgs, KeysCommand, ModelsArgs, ModelsCommand, ModelsListArgs};
 pub use teams::{DebateArgs, DemoArgs, DemoKind, SquadArgs};
-pub use undo::{UndoArgs, UndoPart};
+pub use undo::{ApplyArgs, UndoArgs, UndoPart};
 
 /// An arena for AI agents in your terminal
 ///
@@ -54,7 +54,7 @@ Exit codes:
   70   a bug in agon
   130  interrupted
 
-SESSION is a session id, the start of one, `latest`, or a path to a log file.";
+SESSION is a session id, the start of one, its name, `latest`, or a path to a log file.";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -73,6 +73,8 @@ pub enum Command {
     Resume(Box<ResumeArgs>),
     /// Copy a session up to an entry and go on differently
     Fork(Box<ForkArgs>),
+    /// Bring what a fork changed into the folder of its parent
+    Apply(ApplyArgs),
     /// Take back what the last turn changed and said; `--redo` takes that back
     Undo(UndoArgs),
     /// Show a recorded session; never calls a model or a tool
@@ -236,6 +238,9 @@ pub struct ResumeArgs {
     /// Where to work and what holds it.
     #[command(flatten)]
     pub here: HereArgs,
+    /// Answer the question that the agent asks; a number chooses
+    #[arg(long, value_name = "TEXT")]
+    pub answer: Option<String>,
     /// Answer open approvals with yes; what policy denies stays denied
     #[arg(long)]
     pub yes: bool,

@@ -18,8 +18,10 @@ pub const PERSON: &str = "the person at the terminal";
 /// What a person typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
-    /// An answer.
+    /// An answer to an approval.
     Answer(Choice),
+    /// An answer to a question.
+    Words(String),
     /// Something else; the question stands.
     Unclear,
     /// The terminal was closed.
@@ -29,7 +31,13 @@ pub enum Said {
 /// Reads whole lines from the terminal while a question stands.
 #[derive(Default)]
 pub struct Desk {
-    is_asking: bool,
+    asking: Option<Asked>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Approval,
+    Question,
 }
 
 impl Desk {
@@ -41,18 +49,26 @@ impl Desk {
     /// Asks. What was typed before the question was seen does not count as an answer.
     pub fn ask(&mut self, output: Output) {
         typed_lines::forget();
-        self.is_asking = true;
+        self.asking = Some(Asked::Approval);
         output.tell(QUESTION);
+    }
+
+    /// Waits for the answer to a question of the agent.
+    pub fn ask_words(&mut self, output: Output) {
+        typed_lines::forget();
+        self.asking = Some(Asked::Question);
+        output.tell("your answer: ");
     }
 
     /// Waits for what is said to the question; for ever when nothing was asked.
     pub async fn said(&mut self) -> Said {
-        if !self.is_asking {
-            return std::future::pending().await;
-        }
+        let Some(asked) = self.asking else { return std::future::pending().await };
         let line = typed_lines::line().await;
-        self.is_asking = false;
-        line.ok().flatten().map_or(Said::Gone, |line| understood(&line))
+        self.asking = None;
+        line.ok().flatten().map_or(Said::Gone, |line| match asked {
+            Asked::Approval => understood(&line),
+            Asked::Question => Said::Words(line),
+        })
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::args::{ArenaArgs, DemoArgs, DemoKind, ForkArgs, HereArgs, ResumeArgs, RunArgs, SquadArgs};
 use crate::cli::consent::{AtTerminal, about_workspace};
+use crate::cli::desk::PERSON;
 use crate::cli::error::{DONE, Failure};
 use crate::cli::output::Output;
 use crate::cli::plan::{self, RunPlan, ShowPlan};
@@ -152,6 +153,10 @@ pub async fn resume(typed: &ResumeArgs, environment: Environment, output: Output
         let hint = format!("give it a new task: {}", way_on(&config, &id));
         return Err(Failure::usage("the session has no open turn to continue").hint(hint));
     }
+    if typed.answer.is_some() && !Sessions::of(&config).asks(&typed.session)? {
+        return Err(Failure::usage("the session asks nothing that `--answer` could answer")
+            .hint(format!("agon resume {}", typed.session)));
+    }
     let show = ShowPlan {
         json: typed.json,
         signals: false,
@@ -163,7 +168,9 @@ pub async fn resume(typed: &ResumeArgs, environment: Environment, output: Output
     let turn = Sessions::of(&config).last_turn(&typed.session)?;
     let reads_only = stage_of_debate(&turn) == Some(Stage::Open);
     let rules = plan::rules_of(typed.here.policy.as_deref())?;
-    let changes = Changes { reads_only, rules, sandbox: typed.here.sandbox, root, ..Changes::default() };
+    let answer = typed.answer.clone().map(|text| (text, PERSON.to_owned()));
+    let sandbox = typed.here.sandbox;
+    let changes = Changes { reads_only, rules, sandbox, root, answer, ..Changes::default() };
     go_on(&config, &typed.session, &changes, show, output).await
 }
 
@@ -184,6 +191,7 @@ pub(super) async fn go_on(
 
 /// Copies a session and goes on differently.
 pub async fn fork(typed: &ForkArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
+    one_change(typed)?;
     let here = plan::folder(Path::new("."))?;
     let host = Host::of(&environment)?;
     let root = match typed.here.workspace.as_deref() {
@@ -207,6 +215,23 @@ pub async fn fork(typed: &ForkArgs, environment: Environment, output: Output) ->
     let held = plan::bounds(typed.here.sandbox, typed.here.policy.as_deref());
     let show = ShowPlan { yes: plan::yes(typed.yes), held, ..ShowPlan::default() };
     copy(&config, &plan, show, typed.no_run, output).await
+}
+
+/// What differs between a fork and its parent is to have one cause.
+fn one_change(typed: &ForkArgs) -> Result<(), Failure> {
+    let given = [
+        ("--model", typed.model.is_some()),
+        ("--persona", typed.persona.is_some()),
+        ("--prompt", typed.prompt.is_some()),
+        ("--set-result", typed.set_result.is_some()),
+        ("--policy", typed.here.policy.is_some()),
+    ];
+    let given: Vec<&str> = given.iter().filter(|(_, is_given)| *is_given).map(|(name, _)| *name).collect();
+    match given.as_slice() {
+        [] | [_] => Ok(()),
+        all => Err(Failure::usage(format!("a fork changes one thing, and {} were given", all.join(" and ")))
+            .hint("make one fork for each, or fork the fork: agon fork FORK --model …")),
+    }
 }
 
 /// Makes a copy, and lets it go on unless it shall only be made.

@@ -249,11 +249,16 @@ impl Watch {
 
     /// Asks the person for the next answer and ends the session once the turn is closed.
     async fn act(&mut self, handle: &Handle) {
-        if let Some((call, _)) = self.open_ask()
+        let question = self.board.questions().next().map(|open| open.call);
+        let approval = self.open_ask().map(|(call, _)| call);
+        if let Some(call) = approval.or(question)
             && let Some(desk) = &mut self.desk
             && self.asking != Some(call)
         {
-            desk.ask(self.output);
+            match approval {
+                Some(_) => desk.ask(self.output),
+                None => desk.ask_words(self.output),
+            }
             self.asking = Some(call);
         }
         if std::mem::take(&mut self.is_closed) && !self.is_interrupted {
@@ -265,9 +270,16 @@ impl Watch {
     /// Takes the person's word, but only for the ask they were shown.
     async fn hear(&mut self, said: Said, handle: &Handle) {
         let shown = self.asking.take();
-        let Said::Answer(choice) = said else {
-            self.output.tell(UNCLEAR);
-            return;
+        let choice = match said {
+            Said::Answer(choice) => choice,
+            Said::Words(text) if !text.trim().is_empty() => {
+                if let Err(error) = handle.command(handle.said(text, PERSON)).await {
+                    self.output.warn(&format!("the answer was not taken: {error}"));
+                }
+                return;
+            }
+            Said::Words(_) | Said::Gone => return,
+            Said::Unclear => return self.output.tell(UNCLEAR),
         };
         if let Some((call, digest)) = self.open_ask().filter(|(call, _)| Some(*call) == shown) {
             self.answered = Some(call);
@@ -352,7 +364,12 @@ impl Watch {
                 Err(Failure::new(code, error).hint(format!("agon resume {id}{}", self.show.held)))
             }
             Ending::Paused => {
-                self.output.say(&format!("hint: agon resume {id}{} --yes", self.show.held));
+                let flag = match self.board.approvals.is_empty() && self.board.questions().next().is_some() {
+                    true => " --answer TEXT",
+                    false => "",
+                };
+                let yes = if flag.is_empty() || self.show.yes.is_some() { " --yes" } else { "" };
+                self.output.say(&format!("hint: agon resume {id}{}{flag}{yes}", self.show.held));
                 Ok(PAUSED)
             }
             ending => {

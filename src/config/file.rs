@@ -237,6 +237,8 @@ pub struct ModelTable {
     pub temperature: Option<Thousandths>,
     /// Parameters the model refuses, such as `temperature`; replaces what agon knows and has learnt of it.
     pub refuses: Option<Vec<String>>,
+    /// True for a model that takes pictures; any other is sent their words.
+    pub images: Option<bool>,
     /// Models to try when this one cannot be had, in order.
     pub fallbacks: Option<Vec<String>>,
     /// Model family, for counting independent votes.

@@ -86,6 +86,8 @@ struct KnownModel {
     price: Option<PriceTable>,
     #[serde(default)]
     refuses: Vec<String>,
+    #[serde(default)]
+    images: bool,
     structured: Structured,
 }
 
@@ -153,6 +155,7 @@ impl KnownModels {
             structured: written.structured.or(known.map(|known| known.structured)).unwrap_or(unknown),
             temperature_pm: written.temperature.and_then(|temperature| temperature.0.try_into().ok()),
             refuses: written.refuses.clone().unwrap_or_else(|| refusals.into_iter().cloned().collect()),
+            images: written.images.or(known.map(|known| known.images)).unwrap_or_default(),
             fallbacks: written.fallbacks.clone().unwrap_or_default(),
         }
     }

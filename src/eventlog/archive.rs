@@ -15,6 +15,7 @@ use super::fs::{Access, LogFile, read_full_at, write_all_at};
 use super::store::{SessionPath, SessionStore, checked_id};
 use super::writer::SessionLog;
 use super::{LogError, blobs};
+use crate::protocol::event::ToolResolved;
 use crate::protocol::expand::is_sha256;
 use crate::protocol::{ArenaEvent, Entry};
 
@@ -177,10 +178,11 @@ impl SessionStore {
 }
 
 fn named_blobs(entry: &Entry) -> impl Iterator<Item = String> {
-    entry.events.iter().filter_map(|event| match event {
-        ArenaEvent::ToolResolved(resolved) => resolved.body.blob.as_ref().map(|blob| blob.sha256.clone()),
+    let resolved = entry.events.iter().filter_map(|event| match event {
+        ArenaEvent::ToolResolved(resolved) => Some(&resolved.body),
         _ => None,
-    })
+    });
+    resolved.flat_map(ToolResolved::blobs).map(str::to_owned)
 }
 
 fn beside(file: &Path) -> PathBuf {

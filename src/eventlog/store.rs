@@ -9,7 +9,7 @@ use super::open::{self, Opened, Site};
 use super::reader::{Ending, EntryReader};
 use super::summary::{self, SessionSummary};
 use super::writer::{Marks, SessionLog, Start};
-use super::{LOCK_NAME, LOG_NAME, LogError, blobs, chain::Link};
+use super::{LOCK_NAME, LOG_NAME, LogError, blobs, chain::Link, session_status};
 use crate::protocol::Entry;
 use crate::protocol::expand::is_sha256;
 
@@ -95,7 +95,7 @@ impl SessionStore {
         Ok(())
     }
 
-    /// Finds a log by session id, unique prefix, `latest` (the newest entry of all), or path of a log file.
+    /// Finds a log by session id, unique prefix, `latest` (the newest entry of all), name, or path of a log file.
     pub fn find(&self, name: &str) -> Result<SessionPath, LogError> {
         if name == "latest" {
             return summary::latest(self)?.ok_or_else(|| LogError::NotFound(name.to_owned()));
@@ -112,7 +112,10 @@ impl SessionStore {
             false => self.ids()?.into_iter().filter(|id| id.starts_with(name)).collect(),
         };
         match fitting.len() {
-            0 => Err(LogError::NotFound(name.to_owned())),
+            0 => match self.named(name)? {
+                Some(id) => Ok(self.stored(&id)),
+                None => Err(LogError::NotFound(name.to_owned())),
+            },
             1 => Ok(self.stored(&fitting.remove(0))),
             _ => {
                 // Ids begin with the time, so the last ten are the newest.
@@ -122,6 +125,14 @@ impl SessionStore {
                 Err(LogError::Ambiguous { prefix: name.to_owned(), matches })
             }
         }
+    }
+
+    /// The only session a person gave this name.
+    fn named(&self, name: &str) -> Result<Option<String>, LogError> {
+        let is_named =
+            |id: &String| session_status::name(&self.sessions().join(id)).is_some_and(|it| it == name);
+        let mut found = self.ids()?.into_iter().filter(is_named);
+        Ok(found.next().filter(|_| found.next().is_none()))
     }
 
     fn find_file(&self, path: &Path) -> Result<SessionPath, LogError> {

@@ -17,6 +17,7 @@ use super::open::Site;
 use super::reader::Ending;
 use super::{LogError, MAX_LINE, blobs};
 use crate::ports::{AppendError, EventLog, Head};
+use crate::protocol::expand::is_sha256;
 use crate::protocol::{ArenaEvent, Entry};
 
 /// Appends that may wait; more wait in their own tasks.
@@ -170,6 +171,11 @@ impl EventLog for SessionLog {
         let site = self.site.clone();
         let put = move || blobs::put(&*site.fs, &site.blobs, &bytes);
         tokio::task::spawn_blocking(put).await.map_err(io::Error::other)?
+    }
+
+    fn blob(&self, sha256: &str) -> Option<Vec<u8>> {
+        let path = is_sha256(sha256).then(|| blobs::place(&self.site.blobs, sha256))?;
+        blobs::get(&*self.site.fs, &path, sha256).ok().flatten()
     }
 
     fn head(&self) -> Head {

@@ -25,9 +25,9 @@ impl Host {
         Ok(Follow { source, next, sessions, id: id.to_owned() })
     }
 
-    /// The newest session of a workspace.
+    /// The newest session of a workspace, or fork of one.
     pub fn newest_in(&self, workspace: &Path) -> Result<Option<String>, WireError> {
-        self.sessions.newest_in(workspace)
+        self.sessions.newest_for(workspace)
     }
 }
 

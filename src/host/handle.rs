@@ -13,6 +13,7 @@ use crate::arena::{Arena, Ending, SubmitError};
 use crate::assembly::{self, Changes, Prepared, WireError};
 use crate::config::Config;
 use crate::ports::Head;
+use crate::projection::Board;
 use crate::projection::board::OpenApproval;
 use crate::protocol::spec::{Mode, SandboxSpec, Spec};
 use crate::protocol::{ArenaEvent, CallId, Command, Entry, StopCause};
@@ -109,7 +110,7 @@ impl Handle {
 
     /// True while a turn is open.
     pub fn has_open_turn(&self) -> bool {
-        self.0.state.look(crate::projection::Board::has_open_turn)
+        self.0.state.look(Board::has_open_turn)
     }
 
     /// What people have to know of how it was opened.
@@ -140,7 +141,7 @@ impl Handle {
             _ => None,
         };
         let answers = match &command {
-            Command::Answer { call, .. } => Some(*call),
+            Command::Answer { call, .. } | Command::Reply { call, .. } => Some(*call),
             _ => None,
         };
         if let Some(call) = answers.filter(|call| self.is_answered(*call)) {
@@ -182,13 +183,32 @@ impl Handle {
         self.0.state.look(|board| board.approvals.clone())
     }
 
-    /// True for an approval that was answered and is asked no longer.
+    /// What a person's words do while a turn is open: answer the oldest question, else they are said to the agent.
+    pub fn said(&self, text: String, by: &str) -> Command {
+        self.0.state.look(|board| match board.questions().next() {
+            Some(open) => Command::Reply {
+                call: open.call,
+                text: open.asked.answer(&text).to_owned(),
+                by: by.to_owned(),
+            },
+            None => Command::Steer { spark: None, text },
+        })
+    }
+
+    /// True for an approval or a question that was answered and is asked no longer.
     fn is_answered(&self, call: CallId) -> bool {
-        if self.0.state.look(|board| board.approvals.iter().any(|ask| ask.call == call)) {
+        let asks = |board: &Board| {
+            board.approvals.iter().any(|ask| ask.call == call)
+                || board.questions().any(|open| open.call == call)
+        };
+        if self.0.state.look(asks) {
             return false;
         }
-        let answers =
-            |event: &ArenaEvent| matches!(event, ArenaEvent::ApprovalAnswered(data) if data.call == call);
+        let answers = |event: &ArenaEvent| match event {
+            ArenaEvent::ApprovalAnswered(data) => data.call == call,
+            ArenaEvent::QuestionAnswered(data) => data.call == call,
+            _ => false,
+        };
         let mut found = false;
         let read = self.visit(0..u64::MAX, &mut |entry| {
             found = entry.effective().any(|(_, event)| answers(event));

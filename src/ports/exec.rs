@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::protocol::effect::HostRule;
 use crate::protocol::need::Need;
 
 /// A command to run.
@@ -30,6 +31,8 @@ pub struct Opens {
     pub ports: Vec<u16>,
     /// The command runs outside the sandbox.
     pub unconfined: bool,
+    /// What rules say of the hosts that it connects to while it runs.
+    pub rules: Vec<HostRule>,
 }
 
 impl Opens {

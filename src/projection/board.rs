@@ -10,11 +10,12 @@ use crate::protocol::event::{
     ApprovalRequested, CritiqueIssued, ErrorKind, Finding, Judgement, LimitKind, PauseCause, SessionForked,
     SessionOpened, SessionResumed, SparkIgnited, ToolResolved, ToolStatus, TurnCause,
 };
+use crate::protocol::inside::{InsideCall, Todo};
 use crate::protocol::spec::{Limits, Mode, Risk, RolePlace, SandboxSpec, Setting, ToolSpec, WorkspaceSpec};
 use crate::protocol::{ArenaEvent, CallId, Entry, EventRef, Lane, Signal, SparkId};
 
 use super::answering::Answering;
-use super::calls::{OpenCall, OpenCalls};
+use super::calls::{OpenCall, OpenCalls, OpenQuestion};
 use super::partials::{Partial, Partials};
 use super::phrases;
 pub use row::{Counts, OpenApproval, SparkRow};
@@ -84,6 +85,8 @@ pub struct Board {
     pub sparks: Vec<SparkRow>,
     /// Approvals that wait for an answer, oldest first.
     pub approvals: Vec<OpenApproval>,
+    /// The list of what is to be done, as it was kept last.
+    pub todo: Option<Todo>,
     /// The answer that states the plan of a squad.
     pub plan: Option<EventRef>,
     /// The `diff_taken` of what a squad's coder proposed last in this turn.
@@ -172,6 +175,11 @@ impl Board {
         self.turn > 0 && self.cause.is_none()
     }
 
+    /// The questions that wait for an answer, the oldest first.
+    pub fn questions(&self) -> impl Iterator<Item = OpenQuestion<'_>> {
+        self.calls.questions()
+    }
+
     /// A spark's state in words: `done`, `thinking`, `running bash: sh check.sh`, `waiting for approval of …`.
     pub fn state_of(&self, row: &SparkRow) -> String {
         if let Some((_, cause)) = row.ended {
@@ -194,6 +202,12 @@ impl Board {
             }
             _ => false,
         };
+        if let E::ToolAnswered(data) = event
+            && let Some(InsideCall::Todo(list)) =
+                self.calls.tool(data.tool_use).and_then(|face| face.inside.as_ref())
+        {
+            self.todo = Some(list.clone());
+        }
         let closed = self.calls.apply(at, from, event);
         self.answering.apply(event);
         self.forget_partials(event);
@@ -339,6 +353,8 @@ impl Board {
         self.compared.clear();
         (self.cause, self.answer, self.limit) = (None, None, None);
         self.findings.clear();
+        // A list that was worked off is of the turn before.
+        self.todo = self.todo.take().filter(|list| list.next().is_some());
         (self.plan, self.proposed, self.steps) = (None, None, 0);
         self.proposals.clear();
         self.judged = None;
@@ -421,7 +437,7 @@ impl Board {
 /// What a spark is said to do when it does several things: what a person can act on comes first.
 fn urgency(open: &OpenCall) -> u8 {
     match open.order {
-        Order::Ask(_) => 5,
+        Order::Ask(_) | Order::Question(_) => 5,
         Order::Tool(_) | Order::Check(_) => 4,
         Order::Model(_) => 3,
         Order::Timer(_) if open.is_clock() => 0,

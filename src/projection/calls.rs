@@ -8,6 +8,7 @@ use super::one_line_summary::kept;
 use crate::protocol::call::OrderedCall;
 use crate::protocol::effect::{Order, TimerOrder, TimerPurpose};
 use crate::protocol::event::{CacheHit, ModelReply, PrepareResult, Purpose, ToolPrepared, ToolUse};
+use crate::protocol::inside::{InsideCall, Question};
 use crate::protocol::message::{Args, Part};
 use crate::protocol::{ArenaEvent, CallId, Entry, EventRef, SparkId};
 
@@ -26,6 +27,8 @@ pub struct ToolFace {
     pub tool: String,
     /// What it is about, one line: a command, a path, a pattern; empty when it is about nothing in particular.
     pub target: String,
+    /// What agon answers itself.
+    pub inside: Option<InsideCall>,
 }
 
 impl ToolFace {
@@ -36,6 +39,17 @@ impl ToolFace {
             target => format!("{}: {target}", self.tool),
         }
     }
+}
+
+/// A question that waits for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenQuestion<'a> {
+    /// The call that an answer names.
+    pub call: CallId,
+    /// The spark that asks.
+    pub spark: Option<SparkId>,
+    /// The question.
+    pub asked: &'a Question,
 }
 
 /// A call that was ordered and has not come to its end.
@@ -58,6 +72,11 @@ pub struct OpenCall {
 }
 
 impl OpenCall {
+    /// True for what only a person answers.
+    pub fn waits_for_people(&self) -> bool {
+        matches!(self.order, Order::Ask(_) | Order::Question(_))
+    }
+
     /// True for the turn's time limit: it ticks, and nobody is at work on it.
     pub fn is_clock(&self) -> bool {
         matches!(self.order, Order::Timer(TimerOrder { purpose: TimerPurpose::TurnLimit, .. }))
@@ -108,6 +127,7 @@ impl OpenCalls {
         }
         match event {
             E::CallCancelled(data) => return self.cancel(data.call),
+            E::ToolAnswered(data) => drop(self.tools.remove(&data.tool_use)),
             E::SessionForked(_) => self.calls.retain(|_, call| !matches!(call.order, Order::Ask(_))),
             E::ToolRefused(data) => drop(self.tools.remove(&data.tool_use)),
             E::CallLost(data) => {
@@ -126,7 +146,20 @@ impl OpenCalls {
 
     /// True while anything is done: a question and the turn's clock only wait.
     pub fn is_working(&self) -> bool {
-        self.calls.values().any(|open| !matches!(open.order, Order::Ask(_)) && !open.is_clock())
+        self.calls.values().any(|open| !open.waits_for_people() && !open.is_clock())
+    }
+
+    /// The questions that wait for an answer, the oldest first.
+    pub fn questions(&self) -> impl Iterator<Item = OpenQuestion<'_>> {
+        self.calls.iter().filter_map(|(call, open)| match &open.order {
+            Order::Question(order) => match &self.tools.get(&order.tool_use)?.inside {
+                Some(InsideCall::AskUser(asked)) => {
+                    Some(OpenQuestion { call: *call, spark: open.spark, asked })
+                }
+                _ => None,
+            },
+            _ => None,
+        })
     }
 
     /// An open call.
@@ -137,6 +170,17 @@ impl OpenCalls {
     /// The spark of a failed model call that may be repeated.
     pub fn failed_for(&self, call: CallId) -> Option<SparkId> {
         self.failed.filter(|(failed, _)| *failed == call).and_then(|(_, spark)| spark)
+    }
+
+    /// The spark an event is of: its own, else that of the tool call or the call it speaks of. Asked before the event is
+    /// folded, which may end that call.
+    pub fn spark_of(&self, event: &ArenaEvent) -> Option<SparkId> {
+        let of_use = || self.tools.get(&event.tool_use()?)?.spark;
+        let of_call = || {
+            let call = event.call()?;
+            self.calls.get(&call).and_then(|open| open.spark).or_else(|| self.failed_for(call))
+        };
+        event.spark().or_else(of_use).or_else(of_call)
     }
 
     /// A tool call that has not ended.
@@ -181,7 +225,7 @@ impl OpenCalls {
     fn cancel(&mut self, call: CallId) -> Option<OpenCall> {
         let open = self.calls.get_mut(&call)?;
         match open.order {
-            Order::Ask(_) | Order::Timer(_) => self.calls.remove(&call),
+            Order::Ask(_) | Order::Question(_) | Order::Gate(_) | Order::Timer(_) => self.calls.remove(&call),
             _ => {
                 open.cancelled = true;
                 None
@@ -212,7 +256,12 @@ impl OpenCalls {
     fn name_tools(&mut self, from: EventRef, spark: Option<SparkId>, reply: &ModelReply) {
         for (part, asked) in (0u16..).zip(&reply.message) {
             if let Part::Call { name, args, .. } = asked {
-                let face = ToolFace { spark, tool: name.clone(), target: target(args) };
+                let inside = InsideCall::named(name, args);
+                let target = match &inside {
+                    Some(InsideCall::Todo(list)) => list.words(),
+                    _ => target(args),
+                };
+                let face = ToolFace { spark, tool: name.clone(), target, inside };
                 self.tools.insert(ToolUse { answer: from, part }, face);
             }
         }
@@ -226,7 +275,7 @@ impl OpenCalls {
             _ => format!("{} files", hit.plan.paths().count()),
         };
         let spark = looked_up.and_then(|open| open.spark);
-        let face = ToolFace { spark, tool: PATCH.to_owned(), target };
+        let face = ToolFace { spark, tool: PATCH.to_owned(), target, inside: None };
         self.tools.insert(ToolUse { answer: from, part: 0 }, face);
     }
 

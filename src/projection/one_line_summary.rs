@@ -6,7 +6,7 @@ mod team;
 use super::calls::target;
 use super::phrases;
 use super::report::wording;
-use crate::protocol::event::{ArenaEvent, Plan, PrepareResult};
+use crate::protocol::event::{ArenaEvent, Family, Plan, PrepareResult};
 use crate::protocol::message::Part;
 use crate::protocol::text::names_shown;
 
@@ -39,6 +39,15 @@ pub fn about(event: &ArenaEvent) -> String {
             let exit = data.body.exit.map(|exit| format!(" · exit {exit}")).unwrap_or_default();
             format!("{}{exit} · {}", phrases::tool_status(data.body.status), phrases::duration(data.body.ms))
         }
+        E::GateAnswered(data) => {
+            format!(
+                "{} by gate {} {}",
+                phrases::action(data.body.verdict.action()),
+                data.body.gate,
+                short(data.body.verdict.why())
+            )
+        }
+        E::QuestionAnswered(data) => format!("{} by {}", short(&data.text), data.by),
         E::ToolRefused(data) => format!("{}: {}", phrases::refusal(data.reason), short(&data.text)),
         E::NoticeGiven(data) => short(&data.text),
         E::PhaseShifted(data) => data.to.clone(),
@@ -69,7 +78,11 @@ pub fn about(event: &ArenaEvent) -> String {
             format!("attempt {} in {}", data.attempt, phrases::duration(data.delay_ms))
         }
         E::LimitReached(data) => phrases::limit(data.limit, data.used, data.max),
-        other => team::about(other).or_else(|| kept::about(other)).unwrap_or_default(),
+        other => match other.family() {
+            Family::Squad | Family::Cache | Family::Debate => team::about(other),
+            _ => kept::about(other),
+        }
+        .unwrap_or_default(),
     }
 }
 

@@ -10,6 +10,7 @@ use crate::protocol::event::{
     ToolStatus, ToolUse, TurnCause,
 };
 use crate::protocol::expand::Lookup;
+use crate::protocol::inside;
 use crate::protocol::message::{Args, Part};
 use crate::protocol::{ArenaEvent, CallId, Entry, EventRef, SparkId};
 
@@ -55,6 +56,11 @@ pub enum ItemKind {
         tool_use: ToolUse,
         /// Why.
         reason: RefusalReason,
+    },
+    /// Agon answered a tool call itself.
+    Answered {
+        /// The call.
+        tool_use: ToolUse,
     },
     /// A call's outcome will never be known.
     Lost {
@@ -166,7 +172,7 @@ impl Transcript {
     pub fn apply(&mut self, entry: &Entry) {
         self.work.tick(entry, &self.calls);
         for (from, event) in entry.effective() {
-            let spark = self.spark_of(event);
+            let spark = self.calls.spark_of(event);
             if matches!(event, ArenaEvent::PromptGiven(_)) {
                 self.begun_us = self.work.us;
             }
@@ -222,7 +228,7 @@ impl Transcript {
                     self.open_tools.insert(ToolUse { answer: source, part }, self.items.len());
                     ItemKind::ToolCall { part, end: None }
                 }
-                Part::Result { .. } | Part::Image { .. } | Part::Opaque(_) | Part::Unknown(_) => continue,
+                Part::Result { .. } | Part::Image(_) | Part::Opaque(_) | Part::Unknown(_) => continue,
             };
             self.items.push(Item { source, at, spark, kind });
         }
@@ -233,6 +239,7 @@ impl Transcript {
         match kind {
             ItemKind::ToolResult { tool_use, .. }
             | ItemKind::Refused { tool_use, .. }
+            | ItemKind::Answered { tool_use }
             | ItemKind::Lost { tool_use: Some(tool_use) } => self.close_tool(tool_use, from),
             ItemKind::Approval { call, .. } => {
                 self.open_asks.insert(call, self.items.len() - 1);
@@ -254,40 +261,6 @@ impl Transcript {
             *answer = Some(from);
         }
     }
-
-    /// Read before the event is folded: afterwards the call it answers is closed.
-    fn spark_of(&self, event: &ArenaEvent) -> Option<SparkId> {
-        use ArenaEvent as E;
-        let by_call = |call: CallId| self.calls.get(call).and_then(|open| open.spark);
-        let by_use = |tool_use: ToolUse| self.calls.tool(tool_use).and_then(|face| face.spark);
-        match event {
-            E::ModelAnswered(data) => by_call(data.call),
-            E::ModelFailed(data) => by_call(data.call),
-            E::ToolResolved(data) => by_use(data.body.tool_use).or_else(|| by_call(data.call)),
-            E::CheckRan(data) => by_call(data.call),
-            E::DiffTaken(data) => by_call(data.call),
-            E::ToolRefused(data) => by_use(data.tool_use),
-            E::CallLost(data) => by_call(data.call),
-            E::SteeringGiven(data) => data.spark,
-            E::InterruptRequested(data) => data.spark,
-            E::NoticeGiven(data) => Some(data.spark),
-            E::AnswerRejected(data) => Some(data.spark),
-            E::ApprovalRequested(data) => Some(data.spark),
-            E::ParamsDropped(data) => Some(data.spark),
-            E::FallbackTaken(data) => Some(data.spark),
-            E::ContextCompacted(data) => Some(data.spark),
-            E::SparkCompleted(data) => Some(data.spark),
-            E::PlanStated(data) => Some(data.spark),
-            E::CodeProposed(data) => Some(data.spark),
-            E::CritiqueIssued(data) => Some(data.spark),
-            E::InsightSurfaced(data) => Some(data.from),
-            E::RoleFailed(data) => Some(data.spark),
-            E::BallotCast(data) => Some(data.spark),
-            E::RatingsCast(data) => Some(data.spark),
-            E::DissentRecorded(data) => Some(data.spark),
-            _ => None,
-        }
-    }
 }
 
 /// The kind of item an event makes by itself; none for events a transcript does not show.
@@ -300,6 +273,7 @@ fn kind_of(event: &ArenaEvent) -> Option<ItemKind> {
         E::SettingsChanged(_) => K::Settings,
         E::ToolResolved(data) => K::ToolResult { tool_use: data.body.tool_use, status: data.body.status },
         E::ToolRefused(data) => K::Refused { tool_use: data.tool_use, reason: data.reason },
+        E::ToolAnswered(data) => K::Answered { tool_use: data.tool_use },
         E::CallLost(data) => K::Lost { tool_use: data.tool_use },
         E::NoticeGiven(data) => K::Notice(data.notice),
         E::AnswerRejected(_) => K::Rejected,
@@ -359,8 +333,9 @@ impl Item {
             },
             E::PromptGiven(data) => borrowed(&data.text),
             E::SteeringGiven(data) => borrowed(&data.text),
-            E::ToolResolved(data) => borrowed(&data.body.content),
+            E::ToolResolved(data) => Some(data.body.words()),
             E::ToolRefused(data) => borrowed(&data.text),
+            E::ToolAnswered(data) => inside::words(data, lookup).map(Cow::Owned),
             E::CallLost(data) => borrowed(&data.text),
             E::NoticeGiven(data) => borrowed(&data.text),
             E::AnswerRejected(data) => Some(Cow::Owned(data.errors.join("\n"))),

@@ -161,7 +161,7 @@ impl Turns {
 
     /// A checkpoint that outlasts its turn is the end of that one and the beginning of the next.
     fn recorded(&mut self, call: CallId, tree: &str) {
-        let ordered = self.checkpoints.remove(&call).unwrap_or_default();
+        let ordered = self.checkpoints.remove(&call).unwrap_or(self.rows.len().saturating_sub(1));
         for row in self.rows.iter_mut().skip(ordered) {
             row.recorded(tree);
         }

@@ -64,6 +64,8 @@ pub enum AuditEnd {
     Resolved(ToolStatus),
     /// It was not run.
     Refused(RefusalReason),
+    /// Agon answered it itself.
+    Answered,
     /// Nobody knows.
     Lost,
 }
@@ -92,7 +94,8 @@ impl Reasons {
             if let Some(order) = event.ends().and_then(|call| self.orders.get(&call)).copied() {
                 self.cause(from, Link::OrderedBy, order);
             }
-            self.name_sources(from, event);
+            // Decisions that hold a reference name their reason themselves.
+            event.cites().into_iter().for_each(|source| self.cause(from, Link::Names, source));
             self.audit_event(from, event);
             self.remember_order(from, event);
         }
@@ -155,33 +158,6 @@ impl Reasons {
         };
     }
 
-    /// Decisions that hold a reference name their reason themselves.
-    fn name_sources(&mut self, from: EventRef, event: &ArenaEvent) {
-        use ArenaEvent as E;
-        let mut names = |source: EventRef| self.cause(from, Link::Names, source);
-        match event {
-            E::RetryScheduled(data) => names(data.reason),
-            E::ParamsDropped(data) => names(data.reason),
-            E::FallbackTaken(data) => names(data.reason),
-            E::TurnClosed(data) => data.answer.into_iter().for_each(names),
-            E::SparkCompleted(data) => data.answer.into_iter().for_each(names),
-            E::ContextCompacted(data) => names(data.summary),
-            E::PlanStated(data) => names(data.source),
-            E::CodeProposed(data) => data.diff.iter().chain(&data.checks).copied().for_each(names),
-            E::CritiqueIssued(data) => names(data.source),
-            E::FindingClosed(data) => names(data.source),
-            E::InsightSurfaced(data) => names(data.source),
-            E::ClaimFlagged(data) => names(data.source),
-            E::BallotCast(data) => names(data.source),
-            E::PropositionsStated(data) => data.source.iter().copied().for_each(names),
-            E::RatingsCast(data) => names(data.source),
-            E::BallotsRevealed(data) => data.ballots.iter().copied().for_each(names),
-            E::VerdictReached(data) => names(data.source),
-            E::DissentRecorded(data) => names(data.source),
-            _ => {}
-        }
-    }
-
     fn audit_event(&mut self, from: EventRef, event: &ArenaEvent) {
         use ArenaEvent as E;
         match event {
@@ -198,11 +174,16 @@ impl Reasons {
                     self.step(from, tool_use, |audit| audit.answered = Some((from, data.by.clone())));
                 }
             }
+            E::GateAnswered(data) => self.step(from, data.body.tool_use, |audit| {
+                let (verdict, gate) = (data.body.verdict.action(), format!("gate {}", data.body.gate));
+                audit.judged.push((from, verdict, gate));
+            }),
             E::ToolInvoked(data) => self.step(from, data.tool_use, |audit| audit.invoked.push(from)),
             E::ToolResolved(data) => {
                 self.end(from, data.body.tool_use, AuditEnd::Resolved(data.body.status));
             }
             E::ToolRefused(data) => self.end(from, data.tool_use, AuditEnd::Refused(data.reason)),
+            E::ToolAnswered(data) => self.end(from, data.tool_use, AuditEnd::Answered),
             E::CacheHit(_) => self.hit = Some(from),
             E::PatchApplied(_) => self.end_hit(from, ToolStatus::Ok),
             E::PatchRefused(_) => self.end_hit(from, ToolStatus::Failed),

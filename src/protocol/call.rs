@@ -9,13 +9,14 @@ use serde_json::Value;
 
 use crate::protocol::effect::{
     Bare, CacheGetOrder, CachePutContext, CachePutOrder, CheckContext, CheckOrder, DiffContext, DiffOrder,
-    Failing, Failure, MentionContext, MentionOrder, ModelContext, ModelOrder, Outcome, PatchOrder,
-    PrepareOrder, PreparedUse, TimerOrder, TimerPurpose, ToolCall, ToolsOrder,
+    Failing, Failure, GateContext, GateOrder, MentionContext, MentionOrder, ModelContext, ModelOrder,
+    Outcome, PatchOrder, PrepareOrder, PreparedUse, QuestionOrder, TimerOrder, TimerPurpose, ToolCall,
+    ToolsOrder,
 };
 use crate::protocol::event::{
     Answered, ArenaEvent, CacheHit, CacheMissed, CacheStored, CheckRan, DiffTaken, EffectFailed,
-    MentionExpanded, ModelFailed, ModelReply, PatchApplied, PatchRefused, TimerFired, ToolPrepared,
-    ToolResolved, ToolsListed, WorkspaceCheckpointed, WorkspaceFingerprinted,
+    GateAnswered, MentionExpanded, ModelFailed, ModelReply, PatchApplied, PatchRefused, TimerFired,
+    ToolPrepared, ToolResolved, ToolsListed, WorkspaceCheckpointed, WorkspaceFingerprinted,
 };
 use crate::protocol::stored::{self, Foreign, Stored, Unread};
 use crate::protocol::{CallId, EventRef, Lane, SparkId};
@@ -44,6 +45,8 @@ pub enum OnResume {
     Lose,
     /// Withdraws it; what it was about is looked at and asked again.
     Withdraw,
+    /// Leaves it open: it waits for a person as before.
+    Keep,
 }
 
 /// One row of the table.
@@ -262,6 +265,12 @@ calls! {
         resume: Again, deadline: longest, lanes: [],
         words: "preparing {}", "prepare {}"
     }
+    /// Ask a gate of the user what it says of a prepared call.
+    Gate(GateOrder, GateContext) = "gate" {
+        ordered: EffectOrdered, answers: [GateAnswered(GateAnswered)], fails: EffectFailed,
+        resume: Withdraw, deadline: GateContext::deadline, lanes: [],
+        words: "waiting for a gate: {}", "ask {}"
+    }
     /// Run a tool. Its worker prepares again and refuses when the digest differs.
     Tool(PreparedUse, ToolCall) = "tool" {
         ordered: ToolInvoked, answers: [ToolResolved(ToolResolved)], fails: ToolResolved,
@@ -273,6 +282,12 @@ calls! {
         ordered: ApprovalRequested, answers: [], fails: EffectFailed,
         resume: Withdraw, deadline: longest, lanes: [],
         words: "waiting for approval of {}", "ask about {}"
+    }
+    /// Put a question of a spark to the person. No worker does it.
+    Question(QuestionOrder, Bare) = "question" {
+        ordered: EffectOrdered, answers: [], fails: EffectFailed,
+        resume: Keep, deadline: longest, lanes: [],
+        words: "waiting for your answer", "ask the person"
     }
     /// Wait.
     Timer(TimerOrder, Bare) = "timer" {
@@ -358,6 +373,8 @@ impl Order {
             Order::Model(order) => vec![order.called],
             Order::Tool(order) | Order::Ask(order) => vec![order.tool_use.answer, order.prepared],
             Order::Prepare(order) => vec![order.tool_use.answer],
+            Order::Question(order) => vec![order.tool_use.answer],
+            Order::Gate(order) => vec![order.tool_use.answer, order.prepared],
             Order::CachePut(order) => vec![order.answer],
             Order::Timer(_)
             | Order::Check(_)
@@ -436,6 +453,7 @@ impl ArenaEvent {
     pub fn ends(&self) -> Option<CallId> {
         match self {
             ArenaEvent::ApprovalAnswered(data) => Some(data.call),
+            ArenaEvent::QuestionAnswered(data) => Some(data.call),
             other => other.answers().map(|(call, _)| call),
         }
     }

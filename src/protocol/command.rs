@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::protocol::event::{
-    ApprovalAnswered, InterruptRequested, PromptGiven, SettingsChanged, SteeringGiven, StopRequested,
-    TurnRewound,
+    ApprovalAnswered, InterruptRequested, PromptGiven, QuestionAnswered, SettingsChanged, SteeringGiven,
+    StopRequested, TurnRewound,
 };
 use crate::protocol::spec::{Mode, Setting};
 use crate::protocol::stored::stored;
@@ -48,6 +48,15 @@ pub enum Command {
         /// Who answered, for the audit: a user's name or `--yes`.
         by: String,
     },
+    /// Answers an open question of a spark.
+    Reply {
+        /// The question's call.
+        call: CallId,
+        /// The answer.
+        text: String,
+        /// Who answered.
+        by: String,
+    },
     /// Changes settings from the next call on.
     Set {
         /// The new values, whole.
@@ -73,6 +82,9 @@ impl From<Command> for ArenaEvent {
             Command::Interrupt { spark } => ArenaEvent::InterruptRequested(InterruptRequested { spark }),
             Command::Answer { call, digest, choice, by } => {
                 ArenaEvent::ApprovalAnswered(ApprovalAnswered { call, digest, choice, by })
+            }
+            Command::Reply { call, text, by } => {
+                ArenaEvent::QuestionAnswered(QuestionAnswered { call, text, by })
             }
             Command::Set { settings } => ArenaEvent::SettingsChanged(SettingsChanged { changed: settings }),
             Command::Rewind(rewound) => ArenaEvent::TurnRewound(rewound),

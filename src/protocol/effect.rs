@@ -6,10 +6,11 @@ use serde_json::Value;
 
 use crate::protocol::call::LONGEST_MS;
 use crate::protocol::event::{
-    CheckRan, ClaimFlagged, EffectFailed, ErrorKind, FailStatus, ModelFailed, PathBase, PrepareResult,
+    CheckRan, ClaimFlagged, EffectFailed, ErrorKind, FailStatus, ModelFailed, PathBase, Plan, PrepareResult,
     Purpose, ToolPrepared, ToolResolved, ToolStatus, ToolUse, TurnCause,
 };
 use crate::protocol::message::Request;
+use crate::protocol::spec::Action;
 use crate::protocol::stored::stored;
 use crate::protocol::{CallId, EventRef, SparkId};
 
@@ -39,6 +40,9 @@ pub struct ModelContext {
     pub request: Request,
     /// Milliseconds it may take in all.
     pub timeout_ms: u64,
+    /// True for a model that takes pictures; any other is sent their words.
+    #[serde(default)]
+    pub takes_images: bool,
 }
 
 impl ModelContext {
@@ -65,6 +69,43 @@ pub struct PreparedUse {
     pub prepared: EventRef,
     /// What is allowed, or what an answer binds to.
     pub digest: String,
+}
+
+/// Orders the verdict of a gate on a prepared call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GateOrder {
+    /// The gate.
+    pub gate: String,
+    /// The call.
+    #[serde(rename = "use")]
+    pub tool_use: ToolUse,
+    /// The `tool_prepared`.
+    pub prepared: EventRef,
+    /// What a verdict binds to.
+    pub digest: String,
+}
+
+/// What a gate judges.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GateContext {
+    /// The call.
+    pub call: ToolCall,
+    /// What it would do.
+    pub plan: Plan,
+}
+
+impl GateContext {
+    pub(super) fn deadline(_: &GateOrder, context: &GateContext) -> u64 {
+        context.call.timeout_ms
+    }
+}
+
+/// Orders that a question is put to the person; its words are the arguments of the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QuestionOrder {
+    /// The call of `ask_user`.
+    #[serde(rename = "use")]
+    pub tool_use: ToolUse,
 }
 
 /// Orders the list of what a source of tools offers.
@@ -270,10 +311,22 @@ pub struct ToolCall {
     pub place: Option<String>,
     /// Globs of the paths the policy denies this tool, for tools that come upon files while they run.
     pub denied: Vec<String>,
+    /// What rules and grants say of the hosts that its commands connect to while they run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostRule>,
     /// Milliseconds it may take.
     pub timeout_ms: u64,
     /// Bytes of output shown to the model.
     pub output_cap: u32,
+}
+
+/// What a rule says of hosts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HostRule {
+    /// Glob over the names of needs: `host:*.example.org`, `host:10.0.0.0/8`, `host:NAME:PORT`.
+    pub need: String,
+    /// What follows.
+    pub action: Action,
 }
 
 impl ToolCall {
@@ -341,7 +394,18 @@ impl Failing<PreparedUse> for ToolResolved {
             Failure::Unstoppable | Failure::Broken => ToolStatus::Lost,
         };
         let (tool_use, seen, notes) = (order.tool_use, Vec::new(), Vec::new());
-        ToolResolved { tool_use, status, content, exit: None, ms: 0, seen, blob: None, notes, by: None }
+        ToolResolved {
+            tool_use,
+            status,
+            content,
+            exit: None,
+            ms: 0,
+            seen,
+            parts: Vec::new(),
+            blob: None,
+            notes,
+            by: None,
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 use serde_json::Value;
 
-use crate::protocol::{CallId, stored};
+use crate::protocol::{CallId, EventRef, SparkId, stored};
 
 pub use debate::*;
 pub use model::*;
@@ -56,8 +56,41 @@ pub struct Answered<T> {
     pub body: T,
 }
 
+/// What an event is part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// The session, its settings, what it did not take.
+    Session,
+    /// Turns, sparks, and what is said.
+    Turn,
+    /// Model calls and what they cost.
+    Model,
+    /// Tool calls and checks.
+    Tool,
+    /// Calls of any kind.
+    Call,
+    /// The workspace's content.
+    Workspace,
+    /// Squads.
+    Squad,
+    /// The team cache.
+    Cache,
+    /// Debates.
+    Debate,
+    /// A kind of a newer program.
+    Unknown,
+}
+
+/// What a row of the catalogue says of its data.
+fn of<T, R>(data: &T, row: fn(&T) -> R) -> R {
+    row(data)
+}
+
 macro_rules! events {
-    ($( #[doc = $doc:literal] $class:ident $variant:ident($data:ty) = $kind:literal; )+) => {
+    ($(
+        #[doc = $doc:literal] $class:ident $variant:ident($data:ty) = $kind:literal in $family:ident
+            $(, spark $spark:expr)? $(, tool $tool:expr)? $(, call $call:expr)? $(, cites $cites:expr)?;
+    )+) => {
         /// Something that happened, durable and versioned. A kind's meaning never changes.
         #[derive(Clone, Debug, PartialEq)]
         pub enum ArenaEvent {
@@ -106,6 +139,34 @@ macro_rules! events {
                 }
             }
 
+            /// What it is part of.
+            pub fn family(&self) -> Family {
+                match self {
+                    $( ArenaEvent::$variant(_) => Family::$family, )+
+                    ArenaEvent::Unknown { .. } => Family::Unknown,
+                }
+            }
+
+            /// The spark it names as its own; that of others follows from their call.
+            pub fn spark(&self) -> Option<SparkId> {
+                match self { $( $( ArenaEvent::$variant(data) => of(data, $spark), )? )+ _ => None }
+            }
+
+            /// The tool call it is about.
+            pub fn tool_use(&self) -> Option<ToolUse> {
+                match self { $( $( ArenaEvent::$variant(data) => of(data, $tool), )? )+ _ => None }
+            }
+
+            /// The call it orders, ends or speaks of.
+            pub fn call(&self) -> Option<CallId> {
+                match self { $( $( ArenaEvent::$variant(data) => of(data, $call), )? )+ _ => None }
+            }
+
+            /// The events it names as its reason or its source.
+            pub fn cites(&self) -> Vec<EventRef> {
+                match self { $( $( ArenaEvent::$variant(data) => of(data, $cites), )? )+ _ => Vec::new() }
+            }
+
             /// The data alone, as JSON.
             pub fn data(&self) -> Value {
                 let data = match self {
@@ -151,149 +212,172 @@ macro_rules! events {
 
 events! {
     /// A session began; the spec holds whole what decisions need.
-    Fact SessionOpened(Box<SessionOpened>) = "session_opened";
+    Fact SessionOpened(Box<SessionOpened>) = "session_opened" in Session;
     /// A session was taken up again after its process ended.
-    Fact SessionResumed(SessionResumed) = "session_resumed";
+    Fact SessionResumed(SessionResumed) = "session_resumed" in Session;
     /// This log was copied from another up to here, and goes its own way.
-    Fact SessionForked(SessionForked) = "session_forked";
+    Fact SessionForked(SessionForked) = "session_forked" in Session;
     /// The driver left with the turn still open.
-    Fact SessionPaused(SessionPaused) = "session_paused";
+    Fact SessionPaused(SessionPaused) = "session_paused" in Session;
     /// Somebody asked to end the session.
-    Fact StopRequested(StopRequested) = "stop_requested";
+    Fact StopRequested(StopRequested) = "stop_requested" in Session;
     /// A torn tail was set aside when the log was opened.
-    Fact FaultRecovered(FaultRecovered) = "fault_recovered";
+    Fact FaultRecovered(FaultRecovered) = "fault_recovered" in Session;
     /// A task was given.
-    Fact PromptGiven(PromptGiven) = "prompt_given";
+    Fact PromptGiven(PromptGiven) = "prompt_given" in Turn;
     /// A person said something to a spark at work.
-    Fact SteeringGiven(SteeringGiven) = "steering_given";
+    Fact SteeringGiven(SteeringGiven) = "steering_given" in Turn, spark |d| d.spark;
     /// A person interrupted a spark or the turn.
-    Fact InterruptRequested(InterruptRequested) = "interrupt_requested";
+    Fact InterruptRequested(InterruptRequested) = "interrupt_requested" in Turn, spark |d| d.spark;
     /// Settings were changed for the calls that follow.
-    Fact SettingsChanged(SettingsChanged) = "settings_changed";
+    Fact SettingsChanged(SettingsChanged) = "settings_changed" in Session;
     /// The person took turns back, or took such a step back itself.
-    Fact TurnRewound(TurnRewound) = "turn_rewound";
+    Fact TurnRewound(TurnRewound) = "turn_rewound" in Turn;
     /// An approval was answered.
-    Fact ApprovalAnswered(ApprovalAnswered) = "approval_answered";
+    Fact ApprovalAnswered(ApprovalAnswered) = "approval_answered" in Tool, call |d| Some(d.call);
+    /// A person answered a question of a spark.
+    Fact QuestionAnswered(QuestionAnswered) = "question_answered" in Turn, call |d| Some(d.call);
     /// A model answered.
-    Fact ModelAnswered(Answered<ModelReply>) = "model_answered";
+    Fact ModelAnswered(Answered<ModelReply>) = "model_answered" in Model, call |d| Some(d.call);
     /// A model call failed.
-    Fact ModelFailed(Answered<ModelFailed>) = "model_failed";
+    Fact ModelFailed(Answered<ModelFailed>) = "model_failed" in Model, call |d| Some(d.call);
     /// What a tool call would do was found out, or why it cannot be done.
-    Fact ToolPrepared(Answered<ToolPrepared>) = "tool_prepared";
+    Fact ToolPrepared(Answered<ToolPrepared>) = "tool_prepared" in Tool,
+        tool |d| Some(d.body.tool_use), call |d| Some(d.call);
+    /// A gate gave its verdict on a prepared call.
+    Fact GateAnswered(Answered<GateAnswered>) = "gate_answered" in Tool,
+        tool |d| Some(d.body.tool_use), call |d| Some(d.call);
     /// A tool call that was started came to its end.
-    Fact ToolResolved(Answered<ToolResolved>) = "tool_resolved";
+    Fact ToolResolved(Answered<ToolResolved>) = "tool_resolved" in Tool,
+        tool |d| Some(d.body.tool_use), call |d| Some(d.call);
     /// A check of the blueprint was run.
-    Fact CheckRan(Answered<CheckRan>) = "check_ran";
+    Fact CheckRan(Answered<CheckRan>) = "check_ran" in Tool, call |d| Some(d.call);
     /// A timer fired.
-    Fact TimerFired(Answered<TimerFired>) = "timer_fired";
+    Fact TimerFired(Answered<TimerFired>) = "timer_fired" in Call, call |d| Some(d.call);
     /// An effect without a failing fact of its own failed, was cancelled or was lost.
-    Fact EffectFailed(Answered<EffectFailed>) = "effect_failed";
+    Fact EffectFailed(Answered<EffectFailed>) = "effect_failed" in Call, call |d| Some(d.call);
     /// The team cache held this run.
-    Fact CacheHit(Answered<CacheHit>) = "cache_hit";
+    Fact CacheHit(Answered<CacheHit>) = "cache_hit" in Cache, call |d| Some(d.call);
     /// The team cache did not hold this run.
-    Fact CacheMissed(Answered<CacheMissed>) = "cache_missed";
+    Fact CacheMissed(Answered<CacheMissed>) = "cache_missed" in Cache, call |d| Some(d.call);
     /// This run was put into the team cache.
-    Fact CacheStored(Answered<CacheStored>) = "cache_stored";
+    Fact CacheStored(Answered<CacheStored>) = "cache_stored" in Cache, call |d| Some(d.call);
     /// The workspace's content was digested.
-    Fact WorkspaceFingerprinted(Answered<WorkspaceFingerprinted>) = "workspace_fingerprinted";
+    Fact WorkspaceFingerprinted(Answered<WorkspaceFingerprinted>) = "workspace_fingerprinted" in Workspace,
+        call |d| Some(d.call);
     /// The workspace's content was recorded.
-    Fact WorkspaceCheckpointed(Answered<WorkspaceCheckpointed>) = "workspace_checkpointed";
+    Fact WorkspaceCheckpointed(Answered<WorkspaceCheckpointed>) = "workspace_checkpointed" in Workspace,
+        call |d| Some(d.call);
     /// The workspace was compared with a recorded tree.
-    Fact DiffTaken(Answered<DiffTaken>) = "diff_taken";
+    Fact DiffTaken(Answered<DiffTaken>) = "diff_taken" in Workspace, call |d| Some(d.call);
     /// A cached run's changes were applied.
-    Fact PatchApplied(Answered<PatchApplied>) = "patch_applied";
+    Fact PatchApplied(Answered<PatchApplied>) = "patch_applied" in Cache, call |d| Some(d.call);
     /// A cached run's changes did not fit.
-    Fact PatchRefused(Answered<PatchRefused>) = "patch_refused";
+    Fact PatchRefused(Answered<PatchRefused>) = "patch_refused" in Cache, call |d| Some(d.call);
     /// A source said which tools it offers.
-    Fact ToolsListed(Answered<ToolsListed>) = "tools_listed";
+    Fact ToolsListed(Answered<ToolsListed>) = "tools_listed" in Tool, call |d| Some(d.call);
     /// A mention in a prompt was replaced by what it names.
-    Fact MentionExpanded(Answered<MentionExpanded>) = "mention_expanded";
+    Fact MentionExpanded(Answered<MentionExpanded>) = "mention_expanded" in Turn, call |d| Some(d.call);
     /// A turn began.
-    Decision TurnOpened(TurnOpened) = "turn_opened";
+    Decision TurnOpened(TurnOpened) = "turn_opened" in Turn;
     /// A turn ended, and why.
-    Decision TurnClosed(TurnClosed) = "turn_closed";
+    Decision TurnClosed(TurnClosed) = "turn_closed" in Turn, cites |d| d.answer.into_iter().collect();
     /// The session ended, and why.
-    Decision SessionSealed(SessionSealed) = "session_sealed";
+    Decision SessionSealed(SessionSealed) = "session_sealed" in Session;
     /// A spark was given its task.
-    Decision SparkIgnited(SparkIgnited) = "spark_ignited";
+    Decision SparkIgnited(SparkIgnited) = "spark_ignited" in Turn, spark |d| Some(d.spark);
     /// A spark ended, and why.
-    Decision SparkCompleted(SparkCompleted) = "spark_completed";
+    Decision SparkCompleted(SparkCompleted) = "spark_completed" in Turn,
+        spark |d| Some(d.spark), cites |d| d.answer.into_iter().collect();
     /// A model is called; orders the call.
-    Decision ModelCalled(Box<ModelCalled>) = "model_called";
+    Decision ModelCalled(Box<ModelCalled>) = "model_called" in Model, spark |d| Some(d.spark), call |d| Some(d.call);
     /// A failed model call will be repeated; orders the delay.
-    Decision RetryScheduled(RetryScheduled) = "retry_scheduled";
+    Decision RetryScheduled(RetryScheduled) = "retry_scheduled" in Model,
+        call |d| Some(d.call), cites |d| vec![d.reason];
     /// A model refuses parameters; it is called again without them.
-    Decision ParamsDropped(ParamsDropped) = "params_dropped";
+    Decision ParamsDropped(ParamsDropped) = "params_dropped" in Model,
+        spark |d| Some(d.spark), cites |d| vec![d.reason];
     /// Another model takes over.
-    Decision FallbackTaken(FallbackTaken) = "fallback_taken";
+    Decision FallbackTaken(FallbackTaken) = "fallback_taken" in Model,
+        spark |d| Some(d.spark), cites |d| vec![d.reason];
     /// An effect that has no ordering event of its own is ordered.
-    Decision EffectOrdered(EffectOrdered) = "effect_ordered";
+    Decision EffectOrdered(EffectOrdered) = "effect_ordered" in Call, spark |d| d.spark, call |d| Some(d.call);
     /// A tool is run; orders the call.
-    Decision ToolInvoked(ToolInvoked) = "tool_invoked";
+    Decision ToolInvoked(ToolInvoked) = "tool_invoked" in Tool,
+        spark |d| Some(d.spark), tool |d| Some(d.tool_use), call |d| Some(d.call);
     /// A tool call is not run, and why.
-    Decision ToolRefused(ToolRefused) = "tool_refused";
+    Decision ToolRefused(ToolRefused) = "tool_refused" in Tool, tool |d| Some(d.tool_use);
+    /// A tool call is answered by agon itself, with what another event holds.
+    Decision ToolAnswered(ToolAnswered) = "tool_answered" in Tool, tool |d| Some(d.tool_use), cites |d| vec![d.from];
     /// The policy spoke on a prepared call.
-    Decision PolicyDecided(PolicyDecided) = "policy_decided";
+    Decision PolicyDecided(PolicyDecided) = "policy_decided" in Tool, tool |d| Some(d.tool_use);
     /// Somebody is asked whether a call may run; orders the ask.
-    Decision ApprovalRequested(ApprovalRequested) = "approval_requested";
+    Decision ApprovalRequested(ApprovalRequested) = "approval_requested" in Tool,
+        spark |d| Some(d.spark), tool |d| Some(d.tool_use), call |d| Some(d.call);
     /// A running call is told to stop.
-    Decision CallCancelled(CallCancelled) = "call_cancelled";
+    Decision CallCancelled(CallCancelled) = "call_cancelled" in Call, call |d| Some(d.call);
     /// A call's outcome will never be known.
-    Decision CallLost(CallLost) = "call_lost";
+    Decision CallLost(CallLost) = "call_lost" in Call, tool |d| d.tool_use, call |d| Some(d.call);
     /// The fact before it is a late or doubled outcome and changes nothing.
-    Decision OutcomeIgnored(OutcomeIgnored) = "outcome_ignored";
+    Decision OutcomeIgnored(OutcomeIgnored) = "outcome_ignored" in Session;
     /// The fact before it asks for something that cannot be done now and changes nothing.
-    Decision InputRefused(InputRefused) = "input_refused";
+    Decision InputRefused(InputRefused) = "input_refused" in Session;
     /// Agon says something to a spark.
-    Decision NoticeGiven(NoticeGiven) = "notice_given";
+    Decision NoticeGiven(NoticeGiven) = "notice_given" in Turn, spark |d| Some(d.spark);
     /// A typed answer did not fit its schema.
-    Decision AnswerRejected(AnswerRejected) = "answer_rejected";
+    Decision AnswerRejected(AnswerRejected) = "answer_rejected" in Turn,
+        spark |d| Some(d.spark), call |d| Some(d.call);
     /// The worst case of a model call is set aside.
-    Decision BudgetReserved(BudgetReserved) = "budget_reserved";
+    Decision BudgetReserved(BudgetReserved) = "budget_reserved" in Model, call |d| Some(d.call);
     /// A model call's real cost replaces what was set aside.
-    Decision BudgetSettled(BudgetSettled) = "budget_settled";
+    Decision BudgetSettled(BudgetSettled) = "budget_settled" in Model, call |d| Some(d.call);
     /// A limit was reached.
-    Decision LimitReached(LimitReached) = "limit_reached";
+    Decision LimitReached(LimitReached) = "limit_reached" in Turn;
     /// Older parts of a transcript were replaced by a summary.
-    Decision ContextCompacted(ContextCompacted) = "context_compacted";
+    Decision ContextCompacted(ContextCompacted) = "context_compacted" in Turn,
+        spark |d| Some(d.spark), cites |d| vec![d.summary];
     /// A squad or a debate went on to its next step.
-    Decision PhaseShifted(PhaseShifted) = "phase_shifted";
+    Decision PhaseShifted(PhaseShifted) = "phase_shifted" in Turn;
     /// A set of parallel debate calls began.
-    Decision RoundOpened(RoundOpened) = "round_opened";
+    Decision RoundOpened(RoundOpened) = "round_opened" in Debate;
     /// A coordinator stated a plan.
-    Decision PlanStated(PlanStated) = "plan_stated";
+    Decision PlanStated(PlanStated) = "plan_stated" in Squad, spark |d| Some(d.spark), cites |d| vec![d.source];
     /// A coder's work stands for review.
-    Decision CodeProposed(CodeProposed) = "code_proposed";
+    Decision CodeProposed(CodeProposed) = "code_proposed" in Squad,
+        spark |d| Some(d.spark), cites |d| d.diff.iter().chain(&d.checks).copied().collect();
     /// A reviewer judged a proposal.
-    Decision CritiqueIssued(CritiqueIssued) = "critique_issued";
+    Decision CritiqueIssued(CritiqueIssued) = "critique_issued" in Squad,
+        spark |d| Some(d.spark), cites |d| vec![d.source];
     /// A finding was settled.
-    Decision FindingClosed(FindingClosed) = "finding_closed";
+    Decision FindingClosed(FindingClosed) = "finding_closed" in Squad, cites |d| vec![d.source];
     /// What one spark said was routed to another.
-    Decision InsightSurfaced(InsightSurfaced) = "insight_surfaced";
+    Decision InsightSurfaced(InsightSurfaced) = "insight_surfaced" in Squad,
+        spark |d| Some(d.from), cites |d| vec![d.source];
     /// A role or debater has nothing to contribute this time, and why.
-    Decision RoleFailed(RoleFailed) = "role_failed";
+    Decision RoleFailed(RoleFailed) = "role_failed" in Squad, spark |d| Some(d.spark);
     /// A claim of an answer is not borne out by the log.
-    Decision ClaimFlagged(ClaimFlagged) = "claim_flagged";
+    Decision ClaimFlagged(ClaimFlagged) = "claim_flagged" in Squad, cites |d| vec![d.source];
     /// A squad does without the team cache, and why.
-    Decision CacheSkipped(CacheSkipped) = "cache_skipped";
+    Decision CacheSkipped(CacheSkipped) = "cache_skipped" in Cache;
     /// A debater cast a ballot.
-    Decision BallotCast(BallotCast) = "ballot_cast";
+    Decision BallotCast(BallotCast) = "ballot_cast" in Debate, spark |d| Some(d.spark), cites |d| vec![d.source];
     /// The propositions in dispute were stated.
-    Decision PropositionsStated(PropositionsStated) = "propositions_stated";
+    Decision PropositionsStated(PropositionsStated) = "propositions_stated" in Debate, cites |d| d.source.clone();
     /// A debater rated the propositions.
-    Decision RatingsCast(RatingsCast) = "ratings_cast";
+    Decision RatingsCast(RatingsCast) = "ratings_cast" in Debate, spark |d| Some(d.spark), cites |d| vec![d.source];
     /// The sealed ballots were opened.
-    Decision BallotsRevealed(BallotsRevealed) = "ballots_revealed";
+    Decision BallotsRevealed(BallotsRevealed) = "ballots_revealed" in Debate, cites |d| d.ballots.clone();
     /// Convergence was measured.
-    Decision ConvergenceProbed(ConvergenceProbed) = "convergence_probed";
+    Decision ConvergenceProbed(ConvergenceProbed) = "convergence_probed" in Debate;
     /// The question was found not worth a debate.
-    Decision DebateGated(DebateGated) = "debate_gated";
+    Decision DebateGated(DebateGated) = "debate_gated" in Debate;
     /// A debate ends before its last phase, and why.
-    Decision DebateShortened(DebateShortened) = "debate_shortened";
+    Decision DebateShortened(DebateShortened) = "debate_shortened" in Debate;
     /// The moderator reached a verdict.
-    Decision VerdictReached(VerdictReached) = "verdict_reached";
+    Decision VerdictReached(VerdictReached) = "verdict_reached" in Debate, cites |d| vec![d.source];
     /// A debater's lasting dissent was recorded.
-    Decision DissentRecorded(DissentRecorded) = "dissent_recorded";
+    Decision DissentRecorded(DissentRecorded) = "dissent_recorded" in Debate,
+        spark |d| Some(d.spark), cites |d| vec![d.source];
 }
 
 /// The kind as read from a log: known, or the word itself.

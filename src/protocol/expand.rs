@@ -11,7 +11,8 @@ use crate::protocol::ballot::digest::digest;
 use crate::protocol::event::{
     ArenaEvent, CritiqueIssued, Judgement, ModelCalled, RequestPart, Selected, ToolStatus, ToolUse,
 };
-use crate::protocol::message::{Message, Part, Request, Role, ToolDecl};
+use crate::protocol::inside;
+use crate::protocol::message::{Message, Part, Pictures, Request, Role, ToolDecl};
 use crate::protocol::spec::ToolSpec;
 
 /// Finds an event by its reference.
@@ -38,7 +39,7 @@ pub fn expand(called: &ModelCalled, lookup: Lookup<'_>) -> Result<Request, Expan
     let tools = called.tools.iter().map(|tool| declaration(tool, lookup).map(Arc::new));
     let (model, params, tools) =
         (called.model.clone(), called.params.clone(), tools.collect::<Result<_, _>>()?);
-    Ok(Request { spark: String::new(), model, params, messages, tools })
+    Ok(Request { spark: String::new(), model, params, messages, tools, pictures: Pictures::default() })
 }
 
 /// The whole list of parts of a recorded call, bases resolved.
@@ -173,9 +174,16 @@ fn words(part: &RequestPart, lookup: Lookup<'_>) -> Result<Vec<Part>, ExpandErro
         E::ModelAnswered(data) => text(&data.body.text()),
         E::ContextCompacted(data) => text(&summary(data, lookup)?),
         E::ToolResolved(data) => {
-            result(from, data.body.tool_use, &data.body.content, data.body.status != ToolStatus::Ok, lookup)?
+            let is_error = data.body.status != ToolStatus::Ok;
+            let mut said = result(from, data.body.tool_use, &data.body.text(), is_error, lookup)?;
+            said.extend(data.body.images().map(|image| Part::Image(image.clone())));
+            said
         }
         E::ToolRefused(data) => result(from, data.tool_use, &data.text, true, lookup)?,
+        E::ToolAnswered(data) => {
+            let said = inside::words(data, lookup).ok_or(ExpandError::Missing(data.from))?;
+            result(from, data.tool_use, &said, false, lookup)?
+        }
         E::CallLost(data) => match data.tool_use {
             Some(tool_use) => result(from, tool_use, &data.text, true, lookup)?,
             None => text(&data.text),

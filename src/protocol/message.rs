@@ -1,5 +1,6 @@
 //! What models are sent and what they answer, in agon's own words; knows no provider's wire format.
 
+use std::fmt;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -62,15 +63,66 @@ stored! {
             /// True when the call did not succeed.
             is_error: bool,
         },
-        /// A picture.
-        Image {
-            /// MIME type.
-            media: String,
-            /// Base64 bytes.
-            data: String,
-        },
+        /// A picture, by reference.
+        Image(ImagePart),
         /// Anything else a provider needs to see again.
         Opaque(Opaque),
+    }
+}
+
+/// A picture by reference; its bytes are a blob next to the log. Without the blob, and to models that take no pictures,
+/// its words are sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ImagePart {
+    /// SHA-256 of its bytes, hex; the blob's name.
+    pub sha256: String,
+    /// Its MIME type.
+    pub mime: String,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// Pixels from left to right.
+    pub width: u32,
+    /// Pixels from top to bottom.
+    pub height: u32,
+    /// What it shows, for readers without pictures.
+    pub words: String,
+}
+
+impl ImagePart {
+    /// What readers without pictures are given.
+    pub fn shown_as_words(&self) -> String {
+        format!("[{} of {}×{}: {}]", self.mime, self.width, self.height, self.words)
+    }
+}
+
+/// The bytes of a request's pictures, read when they are sent. Default: none can be read.
+#[derive(Clone, Default)]
+pub struct Pictures(Option<Arc<ReadPicture>>);
+
+type ReadPicture = dyn Fn(&str) -> Option<Vec<u8>> + Send + Sync;
+
+impl Pictures {
+    /// Read with this, by their SHA-256.
+    pub fn read_with(read: impl Fn(&str) -> Option<Vec<u8>> + Send + Sync + 'static) -> Self {
+        Pictures(Some(Arc::new(read)))
+    }
+
+    /// The bytes of one; none where they cannot be read, or the model takes no pictures.
+    pub fn bytes_of(&self, image: &ImagePart) -> Option<Vec<u8>> {
+        self.0.as_ref()?(&image.sha256)
+    }
+}
+
+impl fmt::Debug for Pictures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Pictures").field(&self.0.is_some()).finish()
+    }
+}
+
+impl PartialEq for Pictures {
+    /// Always: what a request says does not depend on how its pictures are read.
+    fn eq(&self, _: &Self) -> bool {
+        true
     }
 }
 
@@ -293,6 +345,9 @@ pub struct Request {
     pub messages: Vec<Arc<Message>>,
     /// The tools offered.
     pub tools: Vec<Arc<ToolDecl>>,
+    /// How its pictures are read; no part of the digest, and never crosses a wire.
+    #[serde(skip)]
+    pub pictures: Pictures,
 }
 
 impl Request {

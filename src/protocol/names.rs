@@ -5,6 +5,9 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+/// The names of instruction files: in a folder the first one that is there is read.
+pub const INSTRUCTION_FILES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
+
 /// Both lists.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Names {

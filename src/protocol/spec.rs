@@ -36,6 +36,9 @@ pub struct Spec {
     /// Where further tools come from: asked for their list as each turn begins.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<String>,
+    /// Gates that judge each prepared call; a call is run only when all have answered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gates: Vec<String>,
     /// How much models think, unless a persona or a role says otherwise; the provider's default when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<Effort>,
@@ -99,6 +102,9 @@ pub struct ModelSpec {
     /// Parameters the model refuses, by their names on the wire: `temperature`, `max_tokens`, ….
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refuses: Vec<String>,
+    /// True for a model that takes pictures.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub images: bool,
     /// Models to try when this one cannot be had, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fallbacks: Vec<String>,
@@ -121,6 +127,7 @@ impl ModelSpec {
             structured: Structured::default(),
             temperature_pm: None,
             refuses: Vec::new(),
+            images: false,
             fallbacks: Vec::new(),
         }
     }
@@ -430,6 +437,8 @@ stored! {
         Offered(Option<Vec<String>>),
         /// Where further tools come from.
         Sources(Vec<String>),
+        /// The gates.
+        Gates(Vec<String>),
         /// How much models think; the provider's default when absent.
         Effort(Option<Effort>),
     }
@@ -475,6 +484,7 @@ impl Spec {
                 self.sources.clone_from(sources);
                 self.tools.retain(|tool| tool.source.as_ref().is_none_or(|source| sources.contains(source)));
             }
+            Setting::Gates(gates) => self.gates.clone_from(gates),
             Setting::Effort(effort) => self.effort = *effort,
             Setting::Unknown(_) => {}
         }

@@ -66,9 +66,9 @@ impl Provider for OpenAi {
         live: &dyn Live,
         cancel: &CancellationToken,
     ) -> Result<ModelReply, ModelFailed> {
-        let begin = || Writer::new(&self.host);
+        let begin = || Writer::new(&self.host, &request.pictures);
         let write = |writer: &Writer| request::body(request, writer);
-        let body = self.written.with(String::new(), &request.messages, begin, write);
+        let body = self.written.with(String::new(), &request.messages, &request.pictures, begin, write);
         let forced = request::forced(request, self.host.dialect);
         let answer = Answer::new(forced, self.host.opaque_kind.clone());
         let ended = exchange::call(&self.endpoint, request, body, answer, live, cancel).await;

@@ -235,7 +235,7 @@ async fn stream(parts: &[Part], delay_ms: u64, live: &dyn Live) {
                 calls += 1;
                 (Lane::Args(calls - 1), args.text())
             }
-            Part::Result { .. } | Part::Image { .. } | Part::Opaque(_) | Part::Unknown(_) => continue,
+            Part::Result { .. } | Part::Image(_) | Part::Opaque(_) | Part::Unknown(_) => continue,
         };
         pieces.extend(text.split_inclusive(char::is_whitespace).map(|word| (lane, word.to_owned())));
     }
@@ -253,7 +253,8 @@ fn contains(message: &Message, expected: &str) -> bool {
         Part::Text { text } | Part::Reasoning { text, .. } => text.contains(expected),
         Part::Result { content, .. } => content.contains(expected),
         Part::Call { name, args, .. } => name.contains(expected) || args.text().contains(expected),
-        Part::Image { .. } | Part::Opaque(_) | Part::Unknown(_) => false,
+        Part::Image(image) => image.words.contains(expected),
+        Part::Opaque(_) | Part::Unknown(_) => false,
     })
 }
 

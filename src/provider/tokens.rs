@@ -57,7 +57,7 @@ fn measure_part(part: &Part, tokens: &dyn Fn(&str) -> u64) -> u64 {
         Part::Text { text } | Part::Reasoning { text, .. } => tokens(text),
         Part::Call { name, args, .. } => tokens(name) + tokens(&args.text()),
         Part::Result { content, .. } => tokens(content),
-        Part::Image { .. } => PER_IMAGE,
+        Part::Image(_) => PER_IMAGE,
         Part::Opaque(_) | Part::Unknown(_) => 0,
     }
 }

@@ -1,12 +1,15 @@
 //! Keeps what was written of each conversation, so that its next request writes only what is new.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
-use crate::protocol::message::Message;
+use crate::protocol::message::{ImagePart, Message, Part, Pictures};
 
 /// Bytes of a body beside the messages that are text already.
 const ROOM: usize = 64 << 10;
@@ -43,13 +46,14 @@ impl<W: Writing> Written<W> {
         &self,
         key: String,
         messages: &[Arc<Message>],
+        pictures: &Pictures,
         begin: impl FnOnce() -> W,
         look: impl FnOnce(&W) -> T,
     ) -> T {
         let known = self.take(&key, messages);
         let mut one = known.unwrap_or_else(|| Conversation { key, messages: Vec::new(), writer: begin() });
         for message in messages.iter().skip(one.messages.len()) {
-            one.writer.write(message);
+            one.writer.write(&sendable(message, pictures));
             one.messages.push(Arc::clone(message));
         }
         let seen = look(&one.writer);
@@ -81,6 +85,34 @@ impl<W: Writing> Written<W> {
         let surplus = all.len().saturating_sub(MOST);
         all.drain(..surplus);
     }
+}
+
+/// A picture in base64, or its words where its bytes are not there or the model takes none.
+pub(super) fn picture(image: &ImagePart, pictures: &Pictures) -> Result<String, String> {
+    pictures.bytes_of(image).map(|bytes| STANDARD.encode(bytes)).ok_or_else(|| image.shown_as_words())
+}
+
+/// The message with words in place of the pictures that cannot be sent: at the end of the result they came with.
+fn sendable<'a>(message: &'a Message, pictures: &Pictures) -> Cow<'a, Message> {
+    let is_lost = |part: &Part| matches!(part, Part::Image(image) if pictures.bytes_of(image).is_none());
+    if !message.parts.iter().any(is_lost) {
+        return Cow::Borrowed(message);
+    }
+    let mut parts: Vec<Part> = Vec::new();
+    for part in &message.parts {
+        let words = match part {
+            Part::Image(image) if is_lost(part) => image.shown_as_words(),
+            part => {
+                parts.push(part.clone());
+                continue;
+            }
+        };
+        match parts.last_mut() {
+            Some(Part::Result { content, .. }) => content.push_str(&format!("\n{words}")),
+            _ => parts.push(Part::Text { text: words }),
+        }
+    }
+    Cow::Owned(Message { parts, ..message.clone() })
 }
 
 /// Messages on the wire: text, but for the last ones, which may still change.

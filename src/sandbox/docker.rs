@@ -297,6 +297,17 @@ impl Sandbox for DockerSandbox {
         self.files.clone()
     }
 
+    /// Hosts as far as the network of its containers leads, and nothing else.
+    fn cannot_open(&self, opens: &Opens) -> Option<String> {
+        let is_open = |name: &String| name.starts_with("host:") && self.plan.settings.network != "none";
+        let name = opens.names().find(|name| !is_open(name))?;
+        let hint = match name.starts_with("host:") {
+            true => "; its containers have no network: `[sandbox.docker] network` names one",
+            false => "",
+        };
+        Some(format!("`{name}` is not available in the sandbox `docker`{hint}"))
+    }
+
     async fn exec(&self, exec: Exec, live: &dyn Live, cancel: &CancellationToken) -> Result<ExecEnd, String> {
         let place = tokio::select! {
             biased;

@@ -4,9 +4,9 @@
 //! each call: a process takes a private copy of the holder's mounts, adds the call's own, gives up its rights and
 //! starts the command. Everything they do is decided here, before. agon's own threads are never restricted.
 
-mod caches;
 mod child_stage;
 mod confine;
+mod door;
 mod fs_layout;
 mod gaps;
 mod git;
@@ -18,6 +18,7 @@ mod launch;
 mod loopback;
 mod masks;
 mod mounts;
+mod network;
 mod npm;
 mod plan;
 mod proven;
@@ -41,6 +42,7 @@ use super::masks::FoundPaths;
 use super::process;
 use super::protected::ProtectedNames;
 use super::protected_snapshot;
+use super::proxy::{SystemWire, Wire};
 use super::{LocalError, Unconfined};
 use crate::ports::{Exec, ExecEnd, Files, Live, Opens, Sandbox};
 use crate::protocol::Lane;
@@ -48,6 +50,7 @@ use crate::protocol::spec::SandboxSpec;
 pub use child_stage::enter;
 pub(super) use fs_layout::tool_folders_of;
 use kept_proof::KeptProof;
+use network::{CallNetwork, MaskedLive};
 pub use plan::Limits;
 use plan::{Cover, CoverKind, StagePlan};
 use session_holder::SessionHolder;
@@ -74,6 +77,8 @@ pub struct LocalOptions {
     pub own: Vec<PathBuf>,
     /// The file in which it is kept what a sandbox was seen to hold; none where it is looked at each time.
     pub proofs: Option<PathBuf>,
+    /// How agon's proxy reaches the network.
+    pub wire: Arc<dyn Wire>,
 }
 
 impl Default for LocalOptions {
@@ -90,6 +95,7 @@ impl Default for LocalOptions {
             notes: None,
             own: Vec::new(),
             proofs: None,
+            wire: Arc::new(SystemWire),
         }
     }
 }
@@ -203,8 +209,12 @@ impl LocalSandbox {
 
     /// Why it does not open this for a call, if so.
     fn why_closed(&self, opens: &Opens) -> Option<String> {
-        if let Some(name) = opens.names().find(|name| !matches!(name.as_str(), "git" | "unconfined")) {
-            return Some(format!("`{name}` is not available in the sandbox `local`"));
+        let is_closed = |name: &String| match name.split(':').next() {
+            Some("host" | "port") => !self.has_namespaces,
+            _ => !matches!(name.as_str(), "git" | "unconfined"),
+        };
+        if let Some(name) = opens.names().find(is_closed) {
+            return Some(format!("`{name}` is not available in the sandbox `{}`", self.spec().kind));
         }
         if let Some(name) = opens.names().next().filter(|_| self.options.read_only) {
             return Some(format!("`{name}` is not available: the workspace is read-only here"));
@@ -285,7 +295,13 @@ impl LocalSandbox {
     }
 
     /// `more` is what this call mounts besides: covers of sockets, and the layer of a repository.
-    fn plan(&self, exec: &Exec, directory: &Path, more: Vec<plan::Mount>) -> StagePlan {
+    fn plan(
+        &self,
+        exec: &Exec,
+        directory: &Path,
+        more: Vec<plan::Mount>,
+        network: Option<&CallNetwork>,
+    ) -> StagePlan {
         let mut mounts = self.view.split.own.clone();
         mounts.extend(more);
         let mut covers = masks::of(&self.found);
@@ -302,6 +318,8 @@ impl LocalSandbox {
             covers: Vec::new(),
             cwd: directory.as_os_str().to_owned(),
             command: npm::guarded(&exec.command),
+            environment: network.map(CallNetwork::environment).unwrap_or_default(),
+            listened: network.map(CallNetwork::listened).unwrap_or_default(),
         };
         let layers: Vec<PathBuf> = plan.layers().map(PathBuf::from).collect();
         let is_under_a_layer = |path: &Path| {
@@ -320,7 +338,7 @@ impl LocalSandbox {
     async fn run_in_a_copy(
         &self,
         exec: &Exec,
-        plan: &StagePlan,
+        (plan, network): (&StagePlan, Option<&CallNetwork>),
         started: Instant,
         live: &dyn Live,
         cancel: &CancellationToken,
@@ -331,7 +349,9 @@ impl LocalSandbox {
             let is_single = self.holder.why_single().is_some();
             let holder = self.holder.get(&view.split, &view.held).await.map_err(refused)?;
             let ended = match holder.call(plan).await {
-                Ok(hold) => process::watch(exec, hold, started, live, cancel).await,
+                Ok((hold, door)) => {
+                    network::beside(network, door, process::watch(exec, hold, started, live, cancel)).await
+                }
                 Err(why) => Err(why),
             };
             match ended {
@@ -367,9 +387,16 @@ impl LocalSandbox {
         // Names can only be kept where they can be covered, and need it only where they can be made.
         let keeps = self.has_namespaces && !self.options.read_only;
         let call = keeps.then(|| self.keeper.begin(&self.found)).transpose()?;
-        let plan = self.plan(&exec, &directory, more);
-        let mut end = match self.run_in_a_copy(&exec, &plan, started, live, cancel).await {
-            Ok(end) => end,
+        let network =
+            self.has_namespaces.then(|| CallNetwork::of(&exec.opens, &self.options.wire, &self.view.origins));
+        let network = network.transpose()?;
+        let (network, live) = (network.as_ref(), &MaskedLive(live, network.as_ref()));
+        let plan = self.plan(&exec, &directory, more, network);
+        let mut end = match self.run_in_a_copy(&exec, (&plan, network), started, live, cancel).await {
+            Ok(end) => match network {
+                Some(network) => network.told(end),
+                None => end,
+            },
             // No command began, so there is nothing to be settled after it.
             Err(why) if why.starts_with(launch::REFUSED) => {
                 if let Some(kept) = self.proof() {

@@ -6,10 +6,13 @@
 
 mod connection;
 pub mod judge;
+pub mod origins;
 mod tally;
 mod tunnel;
+pub mod upstream;
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,6 +30,7 @@ use tokio::time::timeout;
 use judge::{HostRules, Target, Verdict};
 pub use tally::HostUse;
 use tally::{Counted, Tally};
+use upstream::Upstream;
 
 /// How long a name may take to be resolved, and an address to be connected to.
 const CONNECT: Duration = Duration::from_secs(15);
@@ -95,7 +99,10 @@ impl Refusal {
     pub fn words(&self, target: &Target) -> String {
         match self {
             Refusal::NoRule => {
-                format!("no rule allows it; to allow it: `--allow {}`", target.need())
+                let need = target.need();
+                format!(
+                    "no rule allows it; ask with `needs: [\"{need}\"]`, or start agon with `--allow {need}`"
+                )
             }
             Refusal::Denied => "a rule denies it".to_owned(),
             Refusal::Closed(address, what) => {
@@ -117,8 +124,38 @@ pub struct Proxy {
     wire: Arc<dyn Wire>,
     tally: Tally,
     questions: Option<mpsc::UnboundedSender<Question>>,
+    upstream: Option<Upstream>,
     /// Answers of a person, each asked for once in a call.
     answers: Mutex<BTreeMap<Target, Shared<BoxFuture<'static, bool>>>>,
+}
+
+/// Serves each connection, a limited number of them at a time.
+async fn each<F: Future<Output = ()>>(listener: &TcpListener, serve: impl Fn(TcpStream) -> F) -> Infallible {
+    let mut open = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept(), if open.len() < MOST => match accepted {
+                Ok((stream, _)) => open.push(serve(stream)),
+                // Out of descriptors: another connection has to end first.
+                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            },
+            Some(()) = open.next() => {}
+        }
+    }
+}
+
+async fn pass_on(proxy: Arc<Proxy>, mut inside: TcpStream, port: u16) {
+    let target = Target { host: "127.0.0.1".to_owned(), port };
+    let here = [IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), IpAddr::V6(std::net::Ipv6Addr::LOCALHOST)];
+    for address in here {
+        if let Ok(outside) = proxy.wire.connect(SocketAddr::new(address, port)).await {
+            let mut outside = proxy.tally.counted(&target, outside);
+            // An end on one side is seen on the other.
+            let _ = tokio::io::copy_bidirectional(&mut inside, &mut outside).await;
+            return;
+        }
+    }
+    proxy.tally.refused(&target, Refusal::Unreachable("nothing listens there on this machine".to_owned()));
 }
 
 /// The name that clients use with the token.
@@ -137,7 +174,15 @@ impl Proxy {
             return Err("no random token for the proxy is available".to_owned());
         }
         let token = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Proxy { rules, token, wire, tally: Tally::default(), questions, answers: Mutex::default() })
+        let (tally, answers, upstream) = (Tally::default(), Mutex::default(), None);
+        Ok(Proxy { rules, token, wire, tally, questions, upstream, answers })
+    }
+
+    /// The same, with hosts reached through the user's own proxy.
+    #[must_use]
+    pub fn through(mut self, upstream: Option<Upstream>) -> Self {
+        self.upstream = upstream;
+        self
     }
 
     /// The proxy's address for clients that reach it at this port of their loopback.
@@ -166,18 +211,13 @@ impl Proxy {
     }
 
     /// Serves whoever connects, until it is dropped.
-    pub async fn serve(self: Arc<Self>, listener: TcpListener) {
-        let mut open = FuturesUnordered::new();
-        loop {
-            tokio::select! {
-                accepted = listener.accept(), if open.len() < MOST => match accepted {
-                    Ok((stream, _)) => open.push(connection::serve(Arc::clone(&self), stream)),
-                    // Out of descriptors: another connection has to end first.
-                    Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
-                },
-                Some(()) = open.next() => {}
-            }
-        }
+    pub async fn serve(self: Arc<Self>, listener: TcpListener) -> Infallible {
+        each(&listener, |stream| connection::serve(Arc::clone(&self), stream)).await
+    }
+
+    /// Passes whoever connects on to a port of this machine, until it is dropped.
+    pub async fn relay(self: Arc<Self>, listener: TcpListener, port: u16) -> Infallible {
+        each(&listener, |inside| pass_on(Arc::clone(&self), inside, port)).await
     }
 
     /// A connection to a target that is allowed.
@@ -194,6 +234,9 @@ impl Proxy {
             Verdict::Deny => return Err(Refusal::Denied),
             Verdict::Ask if !self.ask(target, client).await => return Err(Refusal::NoRule),
             Verdict::Allow | Verdict::Ask => {}
+        }
+        if let Some(upstream) = self.upstream.as_ref().filter(|upstream| upstream.serves(target)) {
+            return self.connect_through(upstream, target).await;
         }
         // Only now: a question to a name server tells others which name it is.
         let addresses = match target.address() {
@@ -214,6 +257,24 @@ impl Proxy {
             }
         }
         Err(refusal)
+    }
+
+    /// A tunnel through the user's own proxy, wherever that is. It resolves the target itself.
+    async fn connect_through(&self, upstream: &Upstream, target: &Target) -> Result<Counted, Refusal> {
+        let failed = |error: String| Refusal::Unreachable(format!("it cannot be reached: {error}"));
+        let place = &upstream.target;
+        let address = match place.address() {
+            Some(address) => Some(address),
+            None => self.resolve(&place.host).await?.first().copied(),
+        };
+        let address = address.ok_or_else(|| failed(format!("your proxy {place} has no address")))?;
+        let tunnel = async {
+            let mut stream = self.wire.connect(SocketAddr::new(address, place.port)).await?;
+            upstream.tunnel(&mut stream, target).await.map(|()| stream)
+        };
+        let opened = timeout(CONNECT, tunnel).await;
+        let opened = opened.map_err(|_| failed(format!("your proxy {place} does not answer")))?;
+        opened.map(|stream| self.tally.counted(target, stream)).map_err(|error| failed(error.to_string()))
     }
 
     async fn resolve(&self, host: &str) -> Result<Vec<IpAddr>, Refusal> {

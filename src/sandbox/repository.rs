@@ -13,9 +13,13 @@ const CLOSED: [&str; 4] = ["/etc", "/proc", "/dev", "/sys"];
 /// The folder that has to be read for git to find the repository of a workspace that is a work tree or a submodule: a
 /// real path, outside of the workspace. None where the `.git` file or the folder is somebody else's, where the
 /// repository does not say that this is a work tree of its own (so that a file that was merely unpacked here opens
-/// nothing), and for folders that hold the home, or agon's own files, or lie in these.
+/// nothing), and for folders that hold the home, or agon's own files, or lie in these. Of a fork it is the folder of the
+/// objects it borrows.
 pub fn outside(root: &Path, own: &[PathBuf], home: Option<&Path>) -> Option<PathBuf> {
-    folders_outside(root, own, home).map(|(shown, _)| shown)
+    match root.join(".git").is_dir() {
+        true => borrowed(root, own, home),
+        false => folders_outside(root, own, home).map(|(shown, _)| shown),
+    }
 }
 
 /// The same with the work tree's own folder, which lies in it or is it.
@@ -43,6 +47,20 @@ pub fn folders_outside(root: &Path, own: &[PathBuf], home: Option<&Path>) -> Opt
         && shown.join("objects").is_dir()
         && shown.join("refs").is_dir();
     (is_repository && is_apart(&shown, root, own, home)).then_some((shown, git))
+}
+
+/// The objects that a fork borrows from its parent's repository. Only in a folder that agon made is git's own word for it
+/// believed: anywhere else an unpacked archive could name any folder.
+fn borrowed(root: &Path, own: &[PathBuf], home: Option<&Path>) -> Option<PathBuf> {
+    let forks = root.parent().filter(|forks| forks.ends_with("forks"))?;
+    let state = real(forks.parent()?);
+    own.iter().find(|own| real(own) == state)?;
+    let named = small_text(&root.join(".git/objects/info/alternates"))?;
+    let mut lines = named.lines();
+    let (Some(path), None) = (lines.next(), lines.next()) else { return None };
+    let objects = fs::canonicalize(path).ok()?;
+    let is_repository = objects.ends_with("objects") && objects.parent()?.join("HEAD").is_file();
+    (is_repository && is_callers(&objects) && is_apart(&objects, root, own, home)).then_some(objects)
 }
 
 /// Whether a folder is neither in the workspace nor closed for what it holds.

@@ -2,8 +2,9 @@
 
 use crate::protocol::event::{ArenaEvent, ModelReply, Notice, Purpose, RequestPart, TurnCause};
 use crate::protocol::expand::{Lookup, text_in_spec};
-use crate::protocol::message::{Args, Part, Role, ToolDecl};
-use crate::protocol::spec::{ModelSpec, ToolSpec, is_chosen};
+use crate::protocol::inside;
+use crate::protocol::message::{Args, ImagePart, Part, Role, ToolDecl};
+use crate::protocol::spec::{Family, Mode, ModelSpec, ToolSpec, is_chosen};
 use crate::protocol::{EventRef, SparkId};
 
 use super::Session;
@@ -12,6 +13,9 @@ use super::state::{Conversation, Item, OfferedTool, Spark};
 
 /// Summaries in a row without a usable answer between them.
 const MOST_COMPACTIONS: u32 = 8;
+
+/// Tokens below which a window is offered the tools of files and commands only, unless others are named.
+const SMALL: u64 = 16_000;
 
 const ORDER_FOR_SUMMARY: &str = "The conversation above no longer fits and will be replaced by what you write \
 now. Write a summary for yourself, without calling tools: the task and every rule or wish the person stated, \
@@ -51,9 +55,15 @@ impl Session {
     pub(super) fn tools_for(&self, spark: &Spark) -> impl Iterator<Item = &str> {
         let allowed = self.allowed_tools(spark);
         let offered = self.spec.as_ref().and_then(|spec| spec.offered.as_deref());
+        let is_named = allowed.is_some() || offered.is_some();
+        let is_small = self.model_spec(&spark.model).is_some_and(|model| model.context < SMALL);
+        // A person is asked, and a list is shown, by the one agent they talk with.
+        let is_alone = self.turn.as_ref().is_none_or(|turn| turn.mode == Mode::Solo);
         let is_offered = move |tool: &ToolSpec| {
             offered.is_none_or(|list| is_chosen(list, tool))
                 && allowed.as_ref().is_none_or(|list| is_chosen(list, tool))
+                && (is_alone || tool.inside.is_none())
+                && (is_named || !is_small || is_basic(tool))
         };
         let tools = self.spec.iter().flat_map(|spec| &spec.tools);
         tools.filter(move |tool| is_offered(tool)).map(|tool| tool.name.as_str())
@@ -170,6 +180,14 @@ impl Session {
     }
 }
 
+/// True for a tool that a small window has room for: of files and commands, and the program's own.
+fn is_basic(tool: &ToolSpec) -> bool {
+    match tool.family {
+        Some(family) => matches!(family, Family::Files | Family::Run),
+        None => tool.source.is_none(),
+    }
+}
+
 /// What the order for a summary says of messages that are too large to be shown again.
 fn named(transcript: &[Item], hidden: &[bool]) -> String {
     let gone = transcript.iter().zip(hidden).filter(|(_, hidden)| **hidden).map(|(item, _)| item);
@@ -226,9 +244,12 @@ pub(super) fn bytes_of(part: &RequestPart, lookup: Lookup<'_>) -> u64 {
             Some(E::ModelAnswered(answer)) => bytes_of_reply(&answer.body) + 64,
             _ => 0,
         },
-        E::ToolResolved(data) => bytes(&data.body.content) + 8,
+        E::ToolResolved(data) => {
+            bytes(&data.body.text()) + data.body.images().map(bytes_of_image).sum::<u64>() + 8
+        }
         E::ToolRefused(data) => bytes(&data.text) + 8,
         E::CallLost(data) => bytes(&data.text) + 8,
+        E::ToolAnswered(data) => inside::words(data, lookup).map_or(0, |said| bytes(&said)) + 8,
         E::CheckRan(data) => bytes(&data.body.output) + bytes(&data.body.command) + 32,
         E::DiffTaken(data) => bytes(&data.body.diff) + 8,
         E::CacheHit(data) => bytes(&data.body.answer),
@@ -244,6 +265,12 @@ fn bytes_selected(event: &ArenaEvent, sel: &str) -> u64 {
         Some(text) => bytes(text),
         None => event.data().pointer(sel).map(json_bytes).unwrap_or_default(),
     }
+}
+
+/// A picture counts as about as many bytes of text as models take tokens for it.
+fn bytes_of_image(image: &ImagePart) -> u64 {
+    let pixels = u64::from(image.width) * u64::from(image.height);
+    (pixels / 200).clamp(400, 6_400) + bytes(&image.words)
 }
 
 /// Bytes of text in a model's answer.
@@ -265,7 +292,7 @@ pub(super) fn bytes_of_reply(reply: &ModelReply) -> u64 {
                     }
             }
             Part::Result { content, .. } => bytes(content),
-            Part::Image { data, .. } => bytes(data),
+            Part::Image(image) => bytes_of_image(image),
             Part::Opaque(opaque) => json_bytes(&opaque.json),
             Part::Unknown(_) => 0,
         })

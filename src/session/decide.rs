@@ -22,6 +22,8 @@ pub(super) enum Due {
     Wind,
     Rewound(TurnRewound),
     Approval { tool_use: ToolUse, answered: ApprovalAnswered },
+    Replied(ToolUse),
+    Gated(ToolUse),
     Answer(Box<AnsweredCall>),
     Failure { call: CallId, attempt: u32, failed: ModelFailed },
     Prepared { tool_use: ToolUse, result: PrepareResult },
@@ -52,6 +54,7 @@ impl Session {
             E::StopRequested(_) | E::InterruptRequested(_) => Due::Wind,
             E::TurnRewound(data) => Due::Rewound(data.clone()),
             E::ApprovalAnswered(data) => self.due_approval(data),
+            E::QuestionAnswered(data) => self.due_reply(data),
             E::ModelAnswered(data) => AnsweredCall::before(self, data.call, data.attempt, &data.body)
                 .map_or(Due::Nothing, |answered| Due::Answer(Box::new(answered))),
             E::ModelFailed(data) => {
@@ -60,6 +63,7 @@ impl Session {
             E::ToolPrepared(data) => {
                 Due::Prepared { tool_use: data.body.tool_use, result: data.body.result.clone() }
             }
+            E::GateAnswered(data) => Due::Gated(data.body.tool_use),
             E::ToolResolved(data) => Due::Resolved(data.body.tool_use),
             E::WorkspaceCheckpointed(data) => self.due_checkpoint(data.call, Some(data.body.tree.clone())),
             E::EffectFailed(data) => self.due_effect_failed(data.call, data.body.status, &data.body.error),
@@ -92,6 +96,7 @@ impl Session {
                 error: error.to_owned(),
                 cancelled: status == FailStatus::Cancelled,
             },
+            Some(Order::Gate(order)) => Due::Gated(order.tool_use),
             Some(Order::Checkpoint(_)) => self.due_checkpoint(call, None),
             Some(Order::Mention(_) | Order::Tools(_)) => self.due_mentioned(call),
             _ => Due::Ended,
@@ -123,6 +128,8 @@ impl Session {
             Due::Wind => self.wind_down(),
             Due::Rewound(data) => self.on_rewound(&data),
             Due::Approval { tool_use, answered } => self.on_approval(tool_use, answered),
+            Due::Gated(tool_use) => self.on_gated(tool_use),
+            Due::Replied(tool_use) => self.on_replied(at, tool_use),
             Due::Answer(answered) => self.on_answer(at, &answered),
             Due::Failure { call, attempt, failed } => self.on_failure(at, call, attempt, &failed),
             Due::Prepared { tool_use, result } => self.on_prepared(at, tool_use, result),

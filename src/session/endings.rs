@@ -72,7 +72,10 @@ impl Session {
         let asks: Vec<CallId> = self
             .calls
             .iter()
-            .filter(|(_, call)| call.spark == Some(id) && matches!(call.order, Order::Ask(_)))
+            .filter(|(_, call)| {
+                let waits = matches!(call.order, Order::Ask(_) | Order::Question(_) | Order::Gate(_));
+                call.spark == Some(id) && waits
+            })
             .map(|(ask, _)| *ask)
             .collect();
         for call in asks {

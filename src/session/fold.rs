@@ -14,12 +14,12 @@ use crate::protocol::event::{
     TurnClosed,
 };
 use crate::protocol::message::Role;
-use crate::protocol::spec::{Action, Mode, Setting};
+use crate::protocol::spec::{Mode, Setting};
 use crate::protocol::{CallId, EventRef, SparkId};
 
 use super::Session;
 use super::debate::Debate;
-use super::state::{Call, Conversation, Item, OfferedTool, Spark, Turn};
+use super::state::{Call, Conversation, Item, OfferedTool, Said, Spark, Turn};
 
 impl Session {
     /// Folds one event. Called for what was just decided and for what is read back, alike.
@@ -36,7 +36,7 @@ impl Session {
             E::StopRequested(data) => self.stopping = Some(data.cause),
             E::PromptGiven(data) => self.fold_prompt(at, data),
             E::InterruptRequested(data) => self.fold_interrupt(data.spark),
-            E::SteeringGiven(data) => self.fold_steering(at, data.spark, &data.text),
+            E::SteeringGiven(data) => self.fold_steering(at, data.spark),
             E::SettingsChanged(data) => self.fold_settings(at, &data.changed),
             E::TurnRewound(data) => self.fold_rewound(at, data),
             E::ApprovalAnswered(data) => self.fold_approval(data),
@@ -72,7 +72,9 @@ impl Session {
             E::EffectOrdered(data) => self.fold_ordered(data),
             E::ToolInvoked(data) => self.fold_invoked(data),
             E::ToolRefused(data) => self.close_use(data.tool_use, at),
-            E::PolicyDecided(data) if data.action == Action::Allow => self.allow(data.tool_use),
+            E::ToolAnswered(data) => self.close_use(data.tool_use, at),
+            E::PolicyDecided(data) => self.fold_ruling(data),
+            E::GateAnswered(data) => self.fold_gate(at, data.call, data.body.verdict.action()),
             E::ApprovalRequested(data) => self.fold_asked(data),
             E::CallCancelled(data) => self.fold_cancelled(data.call),
             E::CallLost(data) => self.fold_lost(at, data),
@@ -126,7 +128,6 @@ impl Session {
             timer: None,
             steps: 0,
             spent_before: (self.ledger.tokens, self.ledger.micro_usd),
-            unread: super::mention::mentioned(&data.text).into(),
             said: Vec::new(),
             begun: false,
             stopping: None,
@@ -162,10 +163,9 @@ impl Session {
         }
     }
 
-    fn fold_steering(&mut self, at: EventRef, spark: Option<SparkId>, text: &str) {
+    fn fold_steering(&mut self, at: EventRef, spark: Option<SparkId>) {
         if let Some(turn) = self.turn.as_mut().filter(|turn| !turn.begun) {
-            turn.said.push(at);
-            turn.unread.extend(super::mention::mentioned(text));
+            turn.said.push(Said::At(at));
             return;
         }
         if self.debate.is_some() {

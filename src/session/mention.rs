@@ -1,7 +1,7 @@
 //! What a person's words mention: files and folders that are read before whoever is addressed goes on. Reads nothing.
 //!
-//! The prompt's mentions are read one after another, so that the same prompt makes the same log, and nobody begins
-//! before the last one. A mention in words that are said to a spark at work is read beside it; the spark does not
+//! What the prompt mentions is read at once, and the turn begins after the last outcome; what it says has the order of the
+//! prompt, whatever came first. A mention in words that are said to a spark at work is read beside it; the spark does not
 //! end before it has seen it.
 
 use crate::protocol::effect::{MentionOrder, MentionedPlace, Order};
@@ -12,6 +12,7 @@ use crate::protocol::message::Role;
 use crate::protocol::{CallId, EventRef, SparkId};
 
 use super::Session;
+use super::state::Said;
 
 /// The most mentions of one text that are read; what is beyond stays as it is written.
 pub const MOST: usize = 32;
@@ -104,27 +105,35 @@ fn lines_at(text: &str) -> (Option<(u64, Option<u64>)>, usize) {
 }
 
 impl Session {
-    /// Reads the next place the prompt mentions, or lets the turn begin when none is left.
-    pub(super) fn read_on(&mut self) {
-        let Some(turn) = self.turn.as_ref().filter(|turn| !turn.begun) else { return };
-        match turn.unread.front().cloned() {
-            Some(place) => {
-                self.order(None, Order::Mention(MentionOrder { place }));
-            }
-            None if self.waits_for_lists() => {}
-            None => {
-                self.stop_waiting();
-                self.begin_turn();
-            }
+    /// Has everything read that the prompt mentions.
+    pub(super) fn order_mentions(&mut self) {
+        let Some(ArenaEvent::PromptGiven(given)) =
+            self.turn.as_ref().and_then(|turn| self.event(turn.prompt))
+        else {
+            return;
+        };
+        for place in mentioned(&given.text) {
+            self.order(None, Order::Mention(MentionOrder { place }));
         }
     }
 
-    /// What was said to a spark at work may mention places as well.
-    pub(super) fn read_for_steering(&mut self, spark: Option<SparkId>, text: &str) {
-        if self.turn.as_ref().is_none_or(|turn| !turn.begun) {
+    /// Lets the turn begin once nothing is waited for: what is mentioned without limit, lists of tools for a moment.
+    pub(super) fn begin_when_read(&mut self) {
+        if self.turn.as_ref().is_none_or(|turn| turn.begun) || self.is_reading() || self.waits_for_lists() {
             return;
         }
-        let to = if self.debate.is_some() { spark } else { spark.or_else(|| self.talking_spark()) };
+        self.stop_waiting();
+        self.begin_turn();
+    }
+
+    /// What was said to a spark at work, or before the turn began, may mention places as well.
+    pub(super) fn read_for_steering(&mut self, spark: Option<SparkId>, text: &str) {
+        let Some(turn) = self.turn.as_ref() else { return };
+        let to = match turn.begun {
+            false => None,
+            true if self.debate.is_some() => spark,
+            true => spark.or_else(|| self.talking_spark()),
+        };
         for place in mentioned(text) {
             self.order(to, Order::Mention(MentionOrder { place }));
         }
@@ -135,8 +144,8 @@ impl Session {
         self.wind_down();
         let Some(turn) = self.turn.as_ref() else { return };
         if !turn.begun {
-            if !self.is_reading() && self.turn_stop().is_none() {
-                self.read_on();
+            if self.turn_stop().is_none() {
+                self.begin_when_read();
             }
             return;
         }
@@ -182,12 +191,12 @@ impl Session {
         self.calls.values().any(|call| call.spark == Some(id) && is_mention(&call.order))
     }
 
-    /// The place that is read now is no longer to be read.
-    pub(super) fn fold_reading(&mut self, place: &MentionedPlace) {
+    /// What is read for a turn that has not begun has its place among what is said, whenever its outcome comes.
+    pub(super) fn fold_reading(&mut self, call: CallId) {
         if let Some(turn) = self.turn.as_mut().filter(|turn| !turn.begun)
-            && turn.unread.front() == Some(place)
+            && !turn.said.contains(&Said::Awaited(call))
         {
-            turn.unread.pop_front();
+            turn.said.push(Said::Awaited(call));
         }
     }
 
@@ -204,14 +213,20 @@ impl Session {
         let meant = place.is_some_and(|path| path.contains(['/', '.']));
         match data.body.status == FailStatus::Failed && meant {
             true => self.fold_said(at, data.call, &[]),
-            false => self.close(data.call),
+            false => {
+                self.close(data.call);
+                if let Some(turn) = self.turn.as_mut() {
+                    turn.said.retain(|said| *said != Said::Awaited(data.call));
+                }
+            }
         }
     }
 
-    fn fold_said(&mut self, at: EventRef, call: CallId, seen: &[PathBase]) {
-        let Some(call) = self.calls.remove(&call).filter(|call| !call.cancelled) else { return };
+    fn fold_said(&mut self, at: EventRef, id: CallId, seen: &[PathBase]) {
+        let Some(call) = self.calls.remove(&id).filter(|call| !call.cancelled) else { return };
         if let Some(turn) = self.turn.as_mut().filter(|turn| !turn.begun) {
-            turn.said.push(at);
+            let awaited = turn.said.iter_mut().find(|said| **said == Said::Awaited(id));
+            awaited.into_iter().for_each(|said| *said = Said::At(at));
         } else if self.debate.is_some() {
             self.fold_debate_steering(at, call.spark);
         } else if let Some(id) = call.spark {

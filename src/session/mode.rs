@@ -14,8 +14,9 @@ impl Session {
     pub(super) fn open_turn(&mut self) {
         let Some(number) = self.turn.as_ref().map(|turn| turn.number) else { return };
         self.emit(ArenaEvent::TurnOpened(TurnOpened { turn: number }));
+        self.order_mentions();
         self.order_lists();
-        self.read_on();
+        self.begin_when_read();
     }
 
     /// Gives the first sparks their task.

@@ -1,6 +1,7 @@
 //! Who may do what: rules are matched against what a prepared call would do; reads nothing else.
 
 mod commands;
+mod hosts;
 
 use globset::{GlobBuilder, GlobMatcher};
 
@@ -9,6 +10,8 @@ use crate::protocol::names::Names;
 use crate::protocol::need::Need;
 use crate::protocol::spec::{Action, Policy, Risk, Rule};
 use crate::protocol::text::{glob_literal, is_compound};
+
+pub use hosts::on_hosts;
 
 /// What the policy says, and the rule that says it.
 #[derive(Clone, Debug, PartialEq, Eq)]

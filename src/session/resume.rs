@@ -129,6 +129,7 @@ impl Session {
                 self.repeat_model_call(id);
             }
             (_, OnResume::Withdraw) => self.cancel_silently(id),
+            (_, OnResume::Keep) => {}
             (Order::Tool(one), OnResume::IfRepeatable) => self.look_again(id, call, one.tool_use),
             (_, OnResume::Again) if !self.is_stale_cache_call(id) => self.order_again(id, call, active_ms),
             _ => self.lose(id, call),

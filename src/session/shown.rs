@@ -30,8 +30,8 @@ impl Session {
         u32::try_from(bytes).unwrap_or(u32::MAX)
     }
 
-    /// How many places the open turn's prompt mentions.
+    /// How many texts the open turn begins with.
     pub(super) fn mentions(&self) -> u64 {
-        self.turn.as_ref().map_or(1, |turn| (turn.unread.len() + turn.said.len()) as u64 + 1)
+        self.turn.as_ref().map_or(1, |turn| turn.said.len() as u64 + 1)
     }
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::protocol::effect::{MentionedPlace, Order};
+use crate::protocol::effect::Order;
 use crate::protocol::event::{ArenaEvent, RequestPart, Selected, ToolUse, TurnCause};
 use crate::protocol::message::ToolDecl;
 use crate::protocol::request_digest::of_tool;
-use crate::protocol::spec::{Mode, Risk, ToolSpec};
+use crate::protocol::spec::{Action, Mode, Risk, ToolSpec};
 use crate::protocol::{CallId, EventRef, SparkId};
 
 use super::context::bytes_of_tool;
@@ -64,10 +64,8 @@ pub struct Turn {
     pub steps: u32,
     /// Tokens and millionths of a dollar the session had used when it was opened.
     pub spent_before: (u64, u64),
-    /// TextLocations the prompt mentions that are still to be read, before anybody begins.
-    pub unread: VecDeque<MentionedPlace>,
-    /// What the sparks are told beside the prompt: what it mentions, and what was said before anybody began.
-    pub said: Vec<EventRef>,
+    /// What the sparks are told next to the prompt, in this order: what it mentions, and what was said before the turn began.
+    pub said: Vec<Said>,
     /// True once a spark was given its task.
     pub begun: bool,
     /// Set once the turn is to end; no new call is ordered then.
@@ -77,8 +75,21 @@ pub struct Turn {
 impl Turn {
     /// What its sparks are told first: the prompt, and what was said with it.
     pub fn asked(&self) -> impl Iterator<Item = EventRef> {
-        std::iter::once(self.prompt).chain(self.said.iter().copied())
+        let said = self.said.iter().filter_map(|said| match said {
+            Said::At(at) => Some(*at),
+            Said::Awaited(_) => None,
+        });
+        std::iter::once(self.prompt).chain(said)
     }
+}
+
+/// Something that is said with a prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// By this event.
+    At(EventRef),
+    /// By the outcome of this call, which is being read.
+    Awaited(CallId),
 }
 
 /// One agent at work.
@@ -206,6 +217,10 @@ pub struct Use {
     pub state: UseState,
     /// What it would do, once prepared: the event and its digest.
     pub plan: Option<(EventRef, String)>,
+    /// The strictest word on it so far, of the policy and of gates.
+    pub ruling: Action,
+    /// The event of the gate that was stricter than all before.
+    pub stopped_by: Option<EventRef>,
 }
 
 impl Use {
@@ -229,6 +244,8 @@ pub enum UseState {
     Preparing(CallId),
     /// It was looked at and waits for the policy's word.
     Prepared,
+    /// Gates are asked.
+    Gated,
     /// A person is asked.
     Asking(CallId),
     /// It may run once earlier calls have ended and the workspace is recorded.
@@ -333,6 +350,7 @@ pub fn cited_seqs(event: &ArenaEvent) -> Vec<u64> {
     match event {
         ArenaEvent::ToolResolved(data) => vec![data.body.tool_use.answer.seq],
         ArenaEvent::ToolRefused(data) => vec![data.tool_use.answer.seq],
+        ArenaEvent::ToolAnswered(data) => vec![data.tool_use.answer.seq, data.from.seq],
         ArenaEvent::CallLost(data) => data.tool_use.map(|id| id.answer.seq).into_iter().collect(),
         ArenaEvent::ContextCompacted(data) => vec![data.summary.seq],
         ArenaEvent::RoundOpened(data) => {

@@ -7,6 +7,7 @@ use crate::protocol::event::{
 };
 use crate::protocol::expand::digest_of;
 use crate::protocol::fit;
+use crate::protocol::inside;
 use crate::protocol::message::{Args, Finish, Part};
 use crate::protocol::spec::Action;
 use crate::protocol::{CallId, EventRef, SparkId};
@@ -116,10 +117,13 @@ impl Session {
         let Some(one) = spark.uses.get(i).cloned() else { return };
         let earlier = spark.uses.get(..i).unwrap_or_default();
         match one.state {
-            UseState::Waiting if !self.changes_ahead(id, &one, earlier) => {
-                let effect = Order::Prepare(PrepareOrder { tool_use: one.id });
-                self.order(Some(id), effect);
-            }
+            UseState::Waiting if !self.changes_ahead(id, &one, earlier) => match self.inside(&one) {
+                Some(inside) => self.answer_inside(id, &one, inside),
+                None => {
+                    let effect = Order::Prepare(PrepareOrder { tool_use: one.id });
+                    self.order(Some(id), effect);
+                }
+            },
             UseState::Allowed => {
                 let ends_awaited = one.may_change() && !earlier.iter().all(Use::is_closed);
                 if !ends_awaited && self.is_recorded_for(&one) {
@@ -200,6 +204,7 @@ impl Session {
                     rule: ruling.rule.clone(),
                 }));
                 match ruling.action {
+                    Action::Allow | Action::Ask if self.order_gates(id, tool_use, (at, &plan.digest)) => {}
                     Action::Allow => {}
                     Action::Ask => self.ask(id, tool_use, at, plan.digest),
                     Action::Deny | Action::Unknown(_) => {
@@ -273,8 +278,12 @@ impl Session {
         let (name, args) = self.asked(one.id)?;
         let result = match self.event(end)? {
             // How long a command took says nothing about whether it did anything new.
-            ArenaEvent::ToolResolved(end) => without_durations(&end.body.content),
+            ArenaEvent::ToolResolved(end) => {
+                let images: Vec<&str> = end.body.images().map(|image| image.sha256.as_str()).collect();
+                without_durations(&end.body.text()) + &images.concat()
+            }
             ArenaEvent::ToolRefused(end) => end.text.clone(),
+            ArenaEvent::ToolAnswered(end) => inside::words(end, &|at| self.event(at)).unwrap_or_default(),
             ArenaEvent::CallLost(end) => end.text.clone(),
             _ => String::new(),
         };

@@ -26,6 +26,11 @@ impl Session {
         if open.is_waiting() || open.attempt != attempt {
             return Err(format!("attempt {attempt} of {call} is not under way"));
         }
+        if let (Order::Gate(order), ArenaEvent::GateAnswered(data)) = (&open.order, fact)
+            && order.digest != data.body.digest
+        {
+            return Err("the verdict is on another call".to_owned());
+        }
         match open.order.takes(fact) {
             true => Ok(()),
             false => Err(format!("{call} was ordered for something else")),
@@ -57,6 +62,7 @@ impl Session {
             E::InterruptRequested(data) => self.admit_spark(data.spark, "interrupt"),
             E::TurnRewound(data) => self.admit_rewound(data),
             E::ApprovalAnswered(data) => self.admit_approval(data),
+            E::QuestionAnswered(data) => self.admit_reply(data),
             E::SessionOpened(data) if data.spec.personas.is_empty() || data.spec.models.is_empty() => {
                 Err("a session needs a persona and a model".to_owned())
             }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::protocol::effect::{
-    Bare, CachePutContext, CachePutOrder, CheckContext, DiffContext, Effect, FinishedRun, MentionContext,
-    ModelContext, ModelOrder, Order, ToolCall,
+    Bare, CachePutContext, CachePutOrder, CheckContext, DiffContext, Effect, FinishedRun, GateContext,
+    GateOrder, HostRule, MentionContext, ModelContext, ModelOrder, Order, ToolCall,
 };
-use crate::protocol::event::{ArenaEvent, PathBase, Selected, ToolUse, TurnCause};
+use crate::protocol::event::{ArenaEvent, PathBase, PrepareResult, Selected, ToolUse, TurnCause};
 use crate::protocol::expand::declaration;
-use crate::protocol::message::{Args, Request, ToolDecl};
+use crate::protocol::message::{Args, Pictures, Request, ToolDecl};
 use crate::protocol::spec::{Limits, Risk};
 use crate::protocol::{CallId, EventRef, SparkId};
 
@@ -34,6 +34,8 @@ impl Session {
             Order::Mention(order) => Effect::Mention { context: self.reader()?, order },
             Order::CachePut(order) => Effect::CachePut { context: self.stored_run(&order)?, order },
             Order::Ask(order) => Effect::Ask { order, context: Bare },
+            Order::Gate(order) => Effect::Gate { context: self.judged(call, &order)?, order },
+            Order::Question(order) => Effect::Question { order, context: Bare },
             Order::Timer(order) => Effect::Timer { order, context: Bare },
             Order::Tools(order) => Effect::Tools { order, context: Bare },
             Order::Fingerprint(order) => Effect::Fingerprint { order, context: Bare },
@@ -60,8 +62,10 @@ impl Session {
             params: called.params.clone(),
             messages: call.request.messages(&|at| self.event(at)).ok()?,
             tools: called.tools.iter().map(|tool| self.declared(tool)).collect::<Option<_>>()?,
+            pictures: Pictures::default(),
         };
-        Some(ModelContext { request, timeout_ms: limits.model_timeout_ms })
+        let takes_images = self.model_spec(&called.model).is_some_and(|model| model.images);
+        Some(ModelContext { request, timeout_ms: limits.model_timeout_ms, takes_images })
     }
 
     fn declared(&self, tool: &Selected) -> Option<Arc<ToolDecl>> {
@@ -71,6 +75,11 @@ impl Session {
 
     fn check(&self, limits: &Limits) -> CheckContext {
         CheckContext { timeout_ms: limits.tool_timeout_ms, output_cap: self.most_shown(1) }
+    }
+
+    fn judged(&self, call: &Call, order: &GateOrder) -> Option<GateContext> {
+        let plan = self.plan(order.prepared)?.clone();
+        Some(GateContext { call: self.tool_call(call, order.tool_use)?, plan })
     }
 
     fn reader(&self) -> Option<MentionContext> {
@@ -137,9 +146,23 @@ impl Session {
                 .collect(),
             place: self.place_of(spark),
             denied: policy::denied_paths(&self.spec.as_ref()?.policy, name, &risks),
+            hosts: one
+                .and_then(|one| one.plan.as_ref())
+                .map_or_else(Vec::new, |(at, _)| self.hosts_for(name, *at)),
             timeout_ms: self.spec.as_ref()?.limits.command_ms(asked_ms),
             output_cap: tool.output_cap.min(self.most_shown_to(spark)),
         })
+    }
+
+    /// What rules and grants say of hosts that a prepared call connects to.
+    pub(super) fn hosts_for(&self, tool: &str, prepared: EventRef) -> Vec<HostRule> {
+        let Some(ArenaEvent::ToolPrepared(prepared)) = self.event(prepared) else { return Vec::new() };
+        match (&prepared.body.result, &self.spec) {
+            (PrepareResult::Ready(plan), Some(spec)) => {
+                policy::on_hosts(&spec.policy, &self.grants, tool, plan)
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// Arguments whose paths beneath a folder that this session is a copy from are paths of its own workspace: what

@@ -86,7 +86,7 @@ impl Tool for Bash {
             "bash",
             "Runs a command line with `sh -c` in the workspace, with empty standard input. Answers with the exit \
              code, standard output and standard error. Each call starts afresh; whatever a command leaves \
-             running ends with it. A sandbox has no network and keeps `.git` as it is; `needs` asks for more. Prefer \
+             running ends with it. A sandbox reaches only hosts that are allowed, through a proxy, and keeps `.git` as it is; `needs` asks for more. Prefer \
              the file tools for reading, searching and changing files.",
             Risk::Execute,
         )
@@ -119,8 +119,10 @@ impl Tool for Bash {
         let preview = format!("{place}{}{why}", args.command);
         let needs = std::iter::once(Need::Command(args.command.clone())).chain(needs).collect::<Vec<_>>();
         let opens = Opens::of(&needs);
-        let exec = Exec { command: args.command, cwd: cwd.clone(), timeout_ms, capture_cap: CAPTURE, opens };
+        let mut exec =
+            Exec { command: args.command, cwd: cwd.clone(), timeout_ms, capture_cap: CAPTURE, opens };
         let prepared = Preparation::new(preview, Risk::Execute, move |at| {
+            exec.opens.rules = at.hosts.to_vec();
             let done = at.sandbox.exec(exec, at.live, at.cancel);
             done.map(move |end| end.map_or_else(ToolEnd::failed, |end| answer(end, timeout_ms))).boxed()
         });
@@ -141,7 +143,7 @@ fn answer(end: ExecEnd, timeout_ms: u64) -> ToolEnd {
         labelled("stdout", &end.stdout),
         labelled("stderr", &end.stderr)
     );
-    ToolEnd { status, content, exit: end.exit, seen: Vec::new(), notes: end.notes }
+    ToolEnd { status, exit: end.exit, notes: end.notes, ..ToolEnd::ok(content) }
 }
 
 fn how(end: &ExecEnd, timeout_ms: u64) -> String {

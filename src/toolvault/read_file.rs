@@ -9,6 +9,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
+use super::instructions;
 use super::list_dir::looking;
 use super::tool::{arguments, spec};
 use super::write_file::words;
@@ -17,6 +18,7 @@ use crate::protocol::effect::ToolCall;
 use crate::protocol::event::{PathBase, ToolStatus};
 use crate::protocol::expand::hex;
 use crate::protocol::spec::{Risk, ToolSpec};
+use crate::session::policy::DeniedPaths;
 
 /// Largest file that is shown without a range.
 const WHOLE_MAX: u64 = 1024 * 1024;
@@ -70,10 +72,15 @@ impl Tool for ReadFile {
         let args: Arguments = arguments(&call.args)?;
         args.range()?;
         let path = sandbox.files().canonical(&args.path).map_err(words)?;
-        let cap = call.output_cap as usize;
+        let (cap, seen, denied) =
+            (call.output_cap as usize, call.bases.clone(), DeniedPaths::new(&call.denied));
         Ok(looking("read", path, move |files, path, cancel| {
             let file = files.open(&path).map_err(words)?;
-            lines(file, path, (args.start_line, args.end_line), cap, cancel)
+            let mut end = lines(file, path.clone(), (args.start_line, args.end_line), cap, cancel)?;
+            if end.status == ToolStatus::Ok {
+                instructions::add(&mut end, files, &path, (&seen, &denied));
+            }
+            Ok(end)
         }))
     }
 }

@@ -10,7 +10,7 @@ mod rewind;
 use ratatui::crossterm::event::{KeyEvent, KeyEventKind};
 
 use crate::projection::transcript::{Item, ItemKind};
-use crate::protocol::{ArenaEvent, Command, Entry};
+use crate::protocol::{ArenaEvent, Command, Entry, Order};
 
 pub use rewind::undo_wish;
 
@@ -88,7 +88,11 @@ pub fn update(state: &mut State, msg: Msg) -> Vec<Act> {
 }
 
 fn take_entry(state: &mut State, entry: std::sync::Arc<Entry>, acts: &mut Vec<Act>) {
-    let asks = entry.effective().any(|(_, event)| matches!(event, ArenaEvent::ApprovalRequested(_)));
+    let asks = entry.effective().any(|(_, event)| match event {
+        ArenaEvent::ApprovalRequested(_) => true,
+        ArenaEvent::EffectOrdered(data) => matches!(data.effect, Order::Question(_)),
+        _ => false,
+    });
     state.now = state.now.max(entry.at);
     if !state.record.apply(entry.clone()) {
         return;

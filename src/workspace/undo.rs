@@ -55,7 +55,7 @@ pub fn target(
             put(&mut paths, path, old);
         }
     }
-    leave_in_the_way(now, &mut paths, &mut plan);
+    plan.left.extend(leave_in_the_way(now, &mut paths));
     let entries = paths.iter();
     let entry = |(path, kind): (&&str, &&Kind)| TreeEntry { path: (*path).to_owned(), kind: (*kind).clone() };
     let target = Tree { entries: entries.map(entry).collect() };
@@ -76,7 +76,7 @@ fn put<'t>(paths: &mut BTreeMap<&'t str, &'t Kind>, path: &'t str, kind: Option<
 }
 
 /// A file cannot be where a folder with files that stay is, nor beneath a file that stays.
-fn leave_in_the_way<'t>(now: &'t Tree, paths: &mut BTreeMap<&'t str, &'t Kind>, plan: &mut UndoPlan) {
+pub fn leave_in_the_way<'t>(now: &Tree, paths: &mut BTreeMap<&'t str, &'t Kind>) -> BTreeSet<String> {
     let held = now.by_path();
     let is_new = |path: &str| !held.contains_key(path);
     let above = |path: &str| -> Vec<String> {
@@ -88,14 +88,14 @@ fn leave_in_the_way<'t>(now: &'t Tree, paths: &mut BTreeMap<&'t str, &'t Kind>, 
             clashes.extend([*path, folder.as_str()].into_iter().filter(|one| is_new(one)).map(str::to_owned));
         }
     }
-    for path in clashes {
+    for path in &clashes {
         paths.remove(path.as_str());
-        plan.left.push(path);
     }
+    clashes
 }
 
 /// What differs between two trees, path by path.
-fn changes(before: &Tree, after: &Tree) -> Result<Vec<PathChange>, String> {
+pub fn changes(before: &Tree, after: &Tree) -> Result<Vec<PathChange>, String> {
     differing(before, after).into_iter().map(change).collect()
 }
 

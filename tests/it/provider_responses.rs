@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::support::env::Env;
 use crate::support::server::{Reply, Server};
 use crate::support::wires::{KEY, Says, Wire};
-use crate::support::{Recorder, message, request, said};
+use crate::support::{Recorder, message, picture, request, said};
 
 const WIRE: Wire = Wire { kind: "openai-responses", dialect: None };
 
@@ -72,10 +72,7 @@ fn conversation() -> Request {
                 asked("c1", Args::Json(json!({"path": "a"}))),
             ],
         ),
-        message(
-            Role::Tool,
-            vec![result("c1", "[e4] one"), Part::Image { media: "image/png".into(), data: "AAAA".into() }],
-        ),
+        message(Role::Tool, vec![result("c1", "[e4] one"), picture("AAAA")]),
         message(Role::Tool, vec![result("call 1!", "[e5] no JSON")]),
         // An answer that was cut while it thought: the API takes no reasoning that leads to nothing.
         message(Role::Assistant, vec![thought("cut", Some(own(reasoning)))]),

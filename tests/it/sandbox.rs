@@ -23,7 +23,11 @@ mod local;
 mod machine;
 #[cfg(target_os = "linux")]
 mod named;
+#[cfg(target_os = "linux")]
+mod network;
 mod odd_names;
+#[cfg(target_os = "linux")]
+mod packages;
 pub(crate) mod person;
 mod proxy;
 #[cfg(target_os = "linux")]

@@ -5,6 +5,8 @@ mod approvals;
 mod calls;
 mod ends;
 mod free_text;
+mod gates;
+mod inside;
 mod kit;
 mod limits;
 mod mentions;

@@ -15,9 +15,12 @@ use crate::support::world::*;
 
 fn random_world(seed: u64, steps: u64) -> (World, Dice) {
     let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-    let mut spec = spec();
+    let mut spec = spec_with_inside();
     if dice.roll(2) == 0 {
         spec.policy = allow_all();
+    }
+    if dice.roll(4) == 0 {
+        spec.gates = vec!["one".to_owned(), "two".to_owned()];
     }
     if dice.roll(3) == 0 {
         spec.limits.max_seconds = Some(60);
@@ -61,6 +64,14 @@ fn drive_to_the_end(world: &mut World) {
                 choice,
                 by: "t".into(),
             }));
+            continue;
+        }
+        let asks = |open: &agon::session::Ordered| {
+            matches!(world.session.effect(open.call), Some(Effect::Question { .. }))
+        };
+        if let Some(open) = world.session.outstanding().into_iter().find(asks) {
+            let (text, by) = ("yes".to_owned(), "t".to_owned());
+            world.give(ArenaEvent::QuestionAnswered(QuestionAnswered { call: open.call, text, by }));
             continue;
         }
         let next = world.session.outstanding().into_iter().find_map(|open| {

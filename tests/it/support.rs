@@ -18,7 +18,10 @@ use std::sync::{Arc, Mutex};
 use agon::ports::Live;
 use agon::protocol::effect::ToolCall;
 use agon::protocol::event::{PathBase, SessionForked, ToolUse};
+use agon::protocol::message::{ImagePart, Pictures};
 use agon::protocol::{EventRef, Lane, Message, Part, RULES, Request, Role, SparkId};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 /// Keeps everything that was pushed, in order.
@@ -59,6 +62,13 @@ pub fn answers(request: &serde_json::Value) -> usize {
     messages.filter(|message| message["role"] == "assistant" && message["content"] != "Noted.").count()
 }
 
+/// A picture whose bytes are its name, read as base64.
+pub fn picture(name: &str) -> Part {
+    let words = "a login form".to_owned();
+    let (sha256, mime) = (name.to_owned(), "image/png".to_owned());
+    Part::Image(ImagePart { sha256, mime, bytes: 3, width: 640, height: 480, words })
+}
+
 /// A request without tools for `mock/model-1`.
 pub fn request(messages: Vec<Arc<Message>>) -> Request {
     Request {
@@ -67,6 +77,7 @@ pub fn request(messages: Vec<Arc<Message>>) -> Request {
         params: agon::protocol::message::Params::default(),
         messages,
         tools: Vec::new(),
+        pictures: Pictures::read_with(|name| STANDARD.decode(name).ok()),
     }
 }
 
@@ -99,6 +110,7 @@ pub fn tool_call(tool: &str, args: Value, seen: &[PathBase]) -> ToolCall {
         bases: seen.to_vec(),
         place: None,
         denied: Vec::new(),
+        hosts: Vec::new(),
         timeout_ms: 60_000,
         output_cap: 64 * 1024,
     }

@@ -61,7 +61,7 @@ impl Bench {
     }
 
     fn context(&self) -> RunContext<'_> {
-        RunContext { sandbox: &self.sandbox, live: &Silent, cancel: &self.cancel }
+        RunContext { sandbox: &self.sandbox, hosts: &[], live: &Silent, cancel: &self.cancel }
     }
 
     fn call(&self, tool: &str, args: Value) -> ToolCall {
@@ -150,7 +150,18 @@ fn the_vault_refuses_what_it_could_not_offer() {
     let names: Vec<String> = vault.specs().into_iter().map(|spec| spec.name).collect();
     assert_eq!(
         names,
-        ["bash", "edit_file", "glob", "grep", "list_dir", "mcp__x-1", "read_file", "write_file"]
+        [
+            "ask_user",
+            "bash",
+            "edit_file",
+            "glob",
+            "grep",
+            "list_dir",
+            "mcp__x-1",
+            "read_file",
+            "todo",
+            "write_file"
+        ]
     );
 }
 

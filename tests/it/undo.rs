@@ -1,6 +1,7 @@
 //! The real program takes turns back: files byte for byte with their permission bits, words, and the undo itself.
 
 mod after_the_fact;
+mod forks;
 mod session;
 
 use std::collections::BTreeMap;

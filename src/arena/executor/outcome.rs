@@ -2,8 +2,10 @@
 
 use crate::protocol::effect::Failure;
 use crate::protocol::event::{
-    Blob, CheckRan, DiffTaken, MentionExpanded, ModelFailed, ModelReply, ToolPrepared, ToolResolved,
+    Blob, CheckRan, DiffTaken, GateAnswered, LinkPart, MentionExpanded, ModelFailed, ModelReply, ResultPart,
+    ToolPrepared, ToolResolved, Verdict,
 };
+use crate::protocol::message::ImagePart;
 use crate::protocol::text::cut_middle;
 use crate::protocol::{Order, OutcomeBody};
 
@@ -51,6 +53,19 @@ impl Attempt {
             (OutcomeBody::ToolPrepared(prepared), Order::Prepare(order)) => {
                 OutcomeBody::ToolPrepared(ToolPrepared { tool_use: order.tool_use, ..prepared })
             }
+            // A verdict on anything else than what was ordered is none.
+            (OutcomeBody::GateAnswered(answered), Order::Gate(order)) if answered.digest == order.digest => {
+                let (tool_use, gate) = (order.tool_use, order.gate.clone());
+                let verdict = match answered.verdict {
+                    Verdict::Ask(why) => Verdict::Ask(self.shown(&why)),
+                    Verdict::Deny(why) => Verdict::Deny(self.shown(&why)),
+                    other => other,
+                };
+                OutcomeBody::GateAnswered(GateAnswered { tool_use, gate, verdict, ..answered })
+            }
+            (OutcomeBody::GateAnswered(_), order) => {
+                order.failed(Failure::Broken, "the gate judged another call".to_owned())
+            }
             (OutcomeBody::ToolResolved(end), Order::Tool(order)) => {
                 let end = ToolResolved { tool_use: order.tool_use, by: None, ..end };
                 OutcomeBody::ToolResolved(self.kept(end).await)
@@ -85,6 +100,19 @@ impl Attempt {
             }
         }
         let notes = self.shared.redactor.lines(end.notes);
-        ToolResolved { content, blob, notes, ..end }
+        let parts = end.parts.into_iter().map(|part| self.clean(part)).collect();
+        ToolResolved { content, blob, notes, parts, ..end }
+    }
+
+    /// The words of what came with a text. A picture's bytes are kept as they are.
+    fn clean(&self, part: ResultPart) -> ResultPart {
+        let text = |text: &str| self.shown(text);
+        match part {
+            ResultPart::Image(image) => ResultPart::Image(ImagePart { words: text(&image.words), ..image }),
+            ResultPart::Link(link) => {
+                ResultPart::Link(LinkPart { url: text(&link.url), title: text(&link.title) })
+            }
+            other @ ResultPart::Unknown(_) => other,
+        }
     }
 }

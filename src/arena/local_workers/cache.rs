@@ -174,10 +174,10 @@ mod tests {
     use sha2::Digest as _;
 
     use super::*;
-    use crate::arena::ArenaPorts;
     use crate::arena::live::LiveSink;
     use crate::arena::provider_pool::ProviderPool;
     use crate::arena::redact::Redactor;
+    use crate::arena::{ArenaPorts, Attendance};
     use crate::assembly::SystemClock;
     use crate::bus::Bus;
     use crate::eventlog::SessionStore;
@@ -227,7 +227,7 @@ mod tests {
                 workers: BTreeMap::new(),
                 clock: Arc::new(SystemClock),
                 secrets: Vec::new(),
-                attended: false,
+                attended: Attendance::Unattended,
             };
             let redactor = Arc::new(Redactor::new(&[("KEY".to_owned(), "s3cret-value".to_owned())]).unwrap());
             let providers = Arc::new(ProviderPool::new(&BTreeMap::new(), &BTreeMap::new()));

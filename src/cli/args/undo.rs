@@ -1,4 +1,6 @@
-//! What is typed to take turns back.
+//! What is typed to take turns back, and to bring a fork home.
+
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
@@ -34,4 +36,17 @@ pub enum UndoPart {
     Files,
     /// What was said
     Talk,
+}
+
+/// Arguments of `apply`.
+#[derive(Debug, Args)]
+pub struct ApplyArgs {
+    /// The fork: its name, or a session id
+    pub fork: String,
+    /// Show what would be done, with the diff; change nothing
+    #[arg(long)]
+    pub preview: bool,
+    /// Bring it into this folder; default that of its parent
+    #[arg(long, value_name = "DIR")]
+    pub workspace: Option<PathBuf>,
 }

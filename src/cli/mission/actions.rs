@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::cli::desk::PERSON;
 use crate::cli::error::Failure;
 use crate::config::{ConfigError, ModelName};
 use crate::host;
-use crate::protocol::Command;
 use crate::tui::{Act, ModeRequest, Msg};
 
 use super::controller::{Done, Mission};
@@ -31,15 +31,15 @@ impl Mission {
     fn prompt(&mut self, task: Task<'_>) -> Result<Vec<Msg>, Failure> {
         let Task { text, wish, written, steers } = task;
         let company = Company::of(wish, &self.kit.config)?;
-        let steer = steers.then(|| Command::Steer { spark: None, text: text.clone() });
+        let words = steers.then(|| text.clone());
         let first = session_ops::task(text, &company)?;
         let kit = Arc::clone(&self.kit);
         let found = self.found.as_ref().and_then(|found| found.as_ref().ok()).map(|(name, _)| name.clone());
         if let Some(live) = &self.live {
             let handle = live.handle().clone();
             self.pending.push(Box::pin(async move {
-                if let Some(steer) = steer
-                    && handle.command(steer).await.is_ok()
+                if let Some(words) = words
+                    && handle.command(handle.said(words, PERSON)).await.is_ok()
                 {
                     return Done::News(Vec::new());
                 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::cli::args::DemoKind;
+use crate::cli::desk::PERSON;
 use crate::cli::error::Failure;
 use crate::cli::plan;
 use crate::cli::run::demo_of;
@@ -102,9 +103,7 @@ pub(super) async fn resume(
     }
     let handle = front.host.resume((&config, id), &changes, front.who()).await?;
     let first = match first {
-        Some(Command::Prompt { text, .. }) if handle.has_open_turn() => {
-            Some(Command::Steer { spark: None, text })
-        }
+        Some(Command::Prompt { text, .. }) if handle.has_open_turn() => Some(handle.said(text, PERSON)),
         first => first,
     };
     Opened::of(kit, &handle, first, None)

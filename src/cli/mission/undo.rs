@@ -54,5 +54,6 @@ impl Mission {
 
 /// What was done, on one line.
 fn told(undo: &Undo) -> String {
-    undo.lines(true).iter().map(|line| line.trim()).collect::<Vec<_>>().join(" · ")
+    let lines = undo.lines(true);
+    lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" · ").replace(": · ", ": ")
 }

@@ -8,12 +8,14 @@ use crate::projection::one_line_summary::kept::{order, short};
 use crate::projection::visible::{collapsed, shown};
 use crate::projection::{phrases, typed};
 use crate::protocol::command::Choice;
+use crate::protocol::effect::Order;
 use crate::protocol::event::{
     ApprovalAnswered, ApprovalRequested, ArenaEvent, CallLost, CheckRan, DiffTaken, FailStatus, ModelFailed,
     ModelReply, Notice, PrepareResult, SessionForked, SessionOpened, ToolInvoked, ToolRefused, ToolResolved,
     ToolStatus, ToolUse,
 };
 use crate::protocol::expand::Lookup;
+use crate::protocol::inside::InsideCall;
 use crate::protocol::message::{Finish, Part};
 use crate::protocol::text::names_shown;
 use crate::protocol::{CallId, StopCause};
@@ -59,6 +61,11 @@ impl Renderer {
             E::ToolInvoked(data) => self.say_invoked(data),
             E::ToolResolved(data) => self.say_resolved(data.call, &data.body),
             E::ToolRefused(data) => self.say_refused(data),
+            E::QuestionAnswered(data) => Line::said(Who::You, "answer", Tone::Strong, &data.text),
+            E::ToolAnswered(data) => return self.say_answered(data.tool_use),
+            E::EffectOrdered(data) if let Order::Question(asked) = &data.effect => {
+                return self.say_question(asked.tool_use);
+            }
             E::ApprovalRequested(data) => self.say_asked(data, lookup),
             E::CallLost(data) => self.say_lost(data),
             E::CheckRan(data) => self.say_check(data.call, &data.body),
@@ -272,18 +279,36 @@ impl Renderer {
         };
         let ok = end.status == ToolStatus::Ok;
         let quiet = ok && end.exit.is_none() && !self.options.full;
-        let lines = end.content.lines().count();
+        let content = end.words();
+        let lines = content.lines().count();
         let count = if quiet && lines > 1 { format!(", {}", counted(lines, "line")) } else { String::new() };
         let tool = self.calls.tool(end.tool_use).map_or("tool", |face| face.tool.as_str());
         let text = format!("{tool}: {how} in {}{count}", phrases::duration(end.ms));
         let tone = if ok { Tone::Good } else { Tone::Bad };
         let line = Line::new(self.who(call, None), "result", tone, text);
-        if quiet { line } else { line.with(&end.content) }
+        if quiet { line } else { line.with(content) }
     }
 
     fn say_refused(&self, data: &ToolRefused) -> Line {
         let text = format!("{}: {}", self.tool(data.tool_use), phrases::refusal(data.reason));
         Line::new(self.owner(data.tool_use), "refused", Tone::Bad, text).with(&data.text)
+    }
+
+    fn say_question(&self, tool_use: ToolUse) -> Vec<Line> {
+        let Some(InsideCall::AskUser(asked)) = self.inside(tool_use) else { return Vec::new() };
+        let text = asked.lines().collect::<Vec<_>>().join("\n");
+        vec![Line::said(self.owner(tool_use), "asks", Tone::Warn, &text)]
+    }
+
+    /// A list that was kept; an answer was shown when it was given.
+    fn say_answered(&self, tool_use: ToolUse) -> Vec<Line> {
+        let Some(InsideCall::Todo(list)) = self.inside(tool_use) else { return Vec::new() };
+        let lines = list.lines().collect::<Vec<_>>().join("\n");
+        vec![Line::new(self.owner(tool_use), "steps", Tone::Plain, list.words()).with_whole(lines)]
+    }
+
+    fn inside(&self, tool_use: ToolUse) -> Option<&InsideCall> {
+        self.calls.tool(tool_use)?.inside.as_ref()
     }
 
     /// What is asked is shown whole: nobody approves what was cut.

@@ -45,6 +45,7 @@ pub fn ending(board: &Board, costs: &Costs, team: &TeamWords, head: Option<&Head
         let open = board.approvals.iter().map(|ask| format!("{}: {} ({})", ask.tool, ask.target, ask.call));
         rows.push(("asks", open.collect::<Vec<_>>().join(", ")));
     }
+    rows.extend(board.questions().map(|open| ("asks", open.asked.lines().collect::<Vec<_>>().join(" "))));
     rows.push(("session", board.id.clone()));
     if let Some((parent, seq)) = &board.parent {
         rows.push(("fork of", format!("{parent} at e{seq}, works in {}", board.workspace)));
@@ -241,6 +242,7 @@ fn audit_block(tool_use: ToolUse, audit: &Audit, lookup: Lookup<'_>) -> String {
         Some((event, AuditEnd::Refused(reason))) => {
             row(event, format!("not run: {}", phrases::refusal(reason)))
         }
+        Some((event, AuditEnd::Answered)) => row(event, "answered".to_owned()),
         Some((event, AuditEnd::Lost)) => row(event, "lost: how it ended is unknown".to_owned()),
         None => out.push_str("         still open\n"),
     }
@@ -287,7 +289,7 @@ fn asked(tool_use: ToolUse, lookup: Lookup<'_>) -> String {
     };
     match part {
         Some(Part::Call { name, args, .. }) => {
-            ToolFace { spark: None, tool: name.clone(), target: target(args) }.words()
+            ToolFace { spark: None, tool: name.clone(), target: target(args), inside: None }.words()
         }
         _ => format!("tool call {}", tool_use.part),
     }

@@ -19,6 +19,7 @@ pub(super) fn about(event: &ArenaEvent) -> Option<String> {
             format!("whether {} may run ({})", plain_use(data.tool_use), data.prepared)
         }
         E::ToolInvoked(data) => format!("{}{}", plain_use(data.tool_use), again(data.attempt)),
+        E::ToolAnswered(data) => format!("{}, {}", plain_use(data.tool_use), data.from),
         E::AnswerRejected(data) => {
             let next = if data.repair { "asked again" } else { "given up" };
             format!("{next}: {}", data.errors.join("; "))
@@ -75,6 +76,8 @@ fn filled(order: &Order, words: fn(&CallRow) -> &str, tool: &dyn Fn(ToolUse) -> 
     let object = match order {
         Order::Model(order) => order.model.clone(),
         Order::Prepare(order) => tool(order.tool_use),
+        Order::Question(order) => tool(order.tool_use),
+        Order::Gate(order) => format!("{} about {}", order.gate, tool(order.tool_use)),
         Order::Tool(order) | Order::Ask(order) => tool(order.tool_use),
         Order::Timer(order) => phrases::duration(order.ms),
         Order::Check(order) => order.command.clone(),
@@ -106,6 +109,7 @@ fn setting(setting: &Setting) -> String {
         Setting::Cache(_) => "team cache".to_owned(),
         Setting::RoleModel { role, model } => format!("{role} with {model}"),
         Setting::Offered(offered) => phrases::offered(offered.as_deref()),
+        Setting::Gates(gates) => format!("gates: {}", names_shown(gates)),
         Setting::Sources(sources) => format!("tool sources: {}", names_shown(sources)),
         Setting::Effort(effort) => phrases::effort(*effort),
         Setting::Unknown(_) => phrases::NEWER.to_owned(),

@@ -105,7 +105,7 @@ pub fn article<'a>(report: &'a Report, turn: &'a TurnReport) -> Article<'a> {
     answer.push(Block::Facts(facts(turn)));
     let mut blocks = vec![section("outcome", "Answer", None, answer)];
     blocks.extend(
-        [changes(turn), reviews(turn), checks(turn), doubts(turn), approvals(turn), calls(turn)]
+        [steps(turn), changes(turn), reviews(turn), checks(turn), doubts(turn), approvals(turn), calls(turn)]
             .into_iter()
             .flatten(),
     );
@@ -143,6 +143,11 @@ fn facts(turn: &TurnReport) -> Vec<Fact> {
         facts.push(fact("checked", "Checks", words.into(), failed > 0));
     }
     facts
+}
+
+fn steps<'a>(turn: &TurnReport) -> Option<Block<'a>> {
+    let steps = Block::Code(String::new(), turn.steps.join("\n"));
+    (!turn.steps.is_empty()).then(|| section("steps", "Steps", None, vec![steps]))
 }
 
 fn changes<'a>(turn: &TurnReport) -> Option<Block<'a>> {

@@ -113,15 +113,10 @@ impl People {
     }
 
     pub(super) fn who(&self, event: &ArenaEvent) -> Option<String> {
-        let spark = match event {
-            ArenaEvent::ModelAnswered(data) => self.calls.get(&data.call.0).copied(),
-            ArenaEvent::ModelFailed(data) => self.calls.get(&data.call.0).copied(),
-            ArenaEvent::ToolResolved(data) => self.calls.get(&data.call.0).copied(),
-            ArenaEvent::RoleFailed(data) => return Some(data.role.clone()),
-            ArenaEvent::CritiqueIssued(data) => Some(data.spark),
-            ArenaEvent::BallotCast(data) => Some(data.spark),
-            _ => None,
-        };
+        if let ArenaEvent::RoleFailed(data) = event {
+            return Some(data.role.clone());
+        }
+        let spark = event.spark().or_else(|| self.calls.get(&event.call()?.0).copied());
         spark.map(|spark| self.role(spark))
     }
 }
@@ -160,7 +155,7 @@ fn said(log: &Log<'_>, event: &ArenaEvent) -> (Option<String>, String) {
         }
         E::ToolResolved(data) => {
             let asked = log.event(data.body.tool_use.answer);
-            (asked.and_then(|event| call(event, data.body.tool_use.part)), data.body.content.clone())
+            (asked.and_then(|event| call(event, data.body.tool_use.part)), data.body.words().into_owned())
         }
         E::ToolPrepared(data) => match &data.body.result {
             PrepareResult::Ready(plan) => (plan.command().map(str::to_owned), plan.preview.clone()),

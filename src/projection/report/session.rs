@@ -96,6 +96,8 @@ pub struct TurnReport {
     pub changed: Vec<String>,
     /// The same as a unified diff; where the workspace was not compared, the changes of its tool calls, one after another.
     pub diff: String,
+    /// The list of steps as it was kept last, a line each.
+    pub steps: Vec<String>,
     /// Its tool calls, in the order they were asked for.
     pub calls: Vec<CallLine>,
     /// What there is to know of a recorded run that became the answer: that no check was run again, for one.

@@ -6,9 +6,10 @@ use serde::Serialize;
 use crate::projection::calls::{PATCH, target};
 use crate::projection::changes::{by_file, is_diff};
 use crate::projection::phrases;
-use crate::projection::why::{Audit, Reasons};
+use crate::projection::why::{Audit, AuditEnd, Reasons};
 use crate::protocol::command::Choice;
 use crate::protocol::event::{ToolStatus, ToolUse};
+use crate::protocol::inside::{self, InsideCall};
 use crate::protocol::message::Part;
 use crate::protocol::spec::Action;
 use crate::protocol::text::cut_middle;
@@ -80,6 +81,12 @@ pub(super) fn fill(turns: &mut [TurnReport], starts: &[u64], log: &Log<'_>, reas
         let of = starts.partition_point(|start| *start <= tool_use.answer.seq);
         let Some(turn) = of.checked_sub(1).and_then(|of| turns.get_mut(of)) else { continue };
         turn.calls.extend(call(log, &people, tool_use, audit));
+        if let Some((_, AuditEnd::Answered)) = audit.end
+            && let Some(InsideCall::Todo(list)) =
+                inside::call_of(tool_use.answer, tool_use.part, &|at| log.event(at))
+        {
+            turn.steps = list.lines().collect();
+        }
     }
     for turn in turns.iter_mut().filter(|turn| turn.diff.is_empty()) {
         let changes = turn.calls.iter().filter_map(CallLine::change);
@@ -117,7 +124,7 @@ fn call(log: &Log<'_>, people: &People, tool_use: ToolUse, audit: &Audit) -> Opt
         output: String::new(),
     };
     if let Some(end) = audit.end.as_ref().and_then(|(at, _)| log.event(*at)) {
-        line.end(end);
+        line.end(log, end);
     }
     Some(line)
 }
@@ -132,7 +139,7 @@ fn said(action: Action) -> &'static str {
 }
 
 impl CallLine {
-    fn end(&mut self, event: &ArenaEvent) {
+    fn end(&mut self, log: &Log<'_>, event: &ArenaEvent) {
         use ArenaEvent as E;
         let mut output = String::new();
         match event {
@@ -144,11 +151,15 @@ impl CallLine {
                 };
                 self.is_done = body.status == ToolStatus::Ok && body.exit.is_none_or(|exit| exit == 0);
                 self.ms = body.ms;
-                output.clone_from(&body.content);
+                output = body.words().into_owned();
             }
             E::ToolRefused(data) => {
                 self.outcome = phrases::refusal(data.reason).to_owned();
                 output.clone_from(&data.text);
+            }
+            E::ToolAnswered(data) => {
+                (self.outcome, self.is_done) = ("answered".to_owned(), true);
+                output = inside::words(data, &|at| log.event(at)).unwrap_or_default();
             }
             E::CallLost(data) => {
                 self.outcome = "outcome unknown".to_owned();

@@ -210,6 +210,17 @@ pub struct ApprovalAnswered {
     pub by: String,
 }
 
+/// Data of `question_answered`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QuestionAnswered {
+    /// The question's call.
+    pub call: CallId,
+    /// The answer.
+    pub text: String,
+    /// Who answered.
+    pub by: String,
+}
+
 /// Data of `timer_fired`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TimerFired {

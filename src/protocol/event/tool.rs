@@ -1,9 +1,12 @@
 //! Data of the events of a tool call: prepared, judged, asked about, run, ended.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ArenaEvent;
+use crate::protocol::message::ImagePart;
 use crate::protocol::need::Need;
 use crate::protocol::spec::{Action, Risk, ToolSpec};
 use crate::protocol::stored::stored;
@@ -124,6 +127,53 @@ pub struct ToolsListed {
     pub faults: Vec<String>,
 }
 
+/// Body of `gate_answered`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GateAnswered {
+    /// The tool call.
+    #[serde(rename = "use")]
+    pub tool_use: ToolUse,
+    /// The gate.
+    pub gate: String,
+    /// What it judged: the digest of the prepared call.
+    pub digest: String,
+    /// What it said.
+    pub verdict: Verdict,
+}
+
+stored! {
+    /// What a gate says of a call.
+    #[derive(Eq)]
+    pub enum Verdict of Foreign {
+        /// Nothing against it.
+        Pass,
+        /// A person decides, for this reason.
+        Ask(String),
+        /// It is not run, for this reason.
+        Deny(String),
+    }
+}
+
+impl Verdict {
+    /// What follows at least. A gate allows nothing that is asked about otherwise.
+    pub fn action(&self) -> Action {
+        match self {
+            Verdict::Pass => Action::Allow,
+            Verdict::Ask(_) => Action::Ask,
+            Verdict::Deny(_) | Verdict::Unknown(_) => Action::Deny,
+        }
+    }
+
+    /// Why.
+    pub fn why(&self) -> &str {
+        match self {
+            Verdict::Pass => "",
+            Verdict::Ask(why) | Verdict::Deny(why) => why,
+            Verdict::Unknown(unknown) => unknown.name(),
+        }
+    }
+}
+
 /// Data of `policy_decided`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyDecided {
@@ -193,6 +243,9 @@ pub struct ToolResolved {
     /// The files as they are now, for what this spark has seen.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub seen: Vec<PathBase>,
+    /// What came with the text: pictures and links.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<ResultPart>,
     /// The whole output, when `content` was cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blob: Option<Blob>,
@@ -202,6 +255,74 @@ pub struct ToolResolved {
     /// `fork` when a fork put it in the place of what the tool said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
+}
+
+impl ToolResolved {
+    /// The names of the blobs it speaks of: the whole output and pictures.
+    pub fn blobs(&self) -> impl Iterator<Item = &str> {
+        let whole = self.blob.iter().map(|blob| blob.sha256.as_str());
+        whole.chain(self.images().map(|image| image.sha256.as_str()))
+    }
+
+    /// Its pictures.
+    pub fn images(&self) -> impl Iterator<Item = &ImagePart> {
+        self.parts.iter().filter_map(|part| match part {
+            ResultPart::Image(image) => Some(image),
+            ResultPart::Link(_) | ResultPart::Unknown(_) => None,
+        })
+    }
+
+    /// Its text with its links.
+    pub fn text(&self) -> Cow<'_, str> {
+        self.with(&|part| match part {
+            ResultPart::Image(_) => None,
+            ResultPart::Link(link) => Some(format!("[{}]({})", link.title, link.url)),
+            ResultPart::Unknown(unknown) => Some(format!("[{}]", unknown.name())),
+        })
+    }
+
+    /// The whole result for readers without pictures.
+    pub fn words(&self) -> Cow<'_, str> {
+        match self.images().next() {
+            None => self.text(),
+            Some(_) => {
+                let pictures: Vec<String> = self.images().map(ImagePart::shown_as_words).collect();
+                Cow::Owned(format!("{}\n{}", self.text(), pictures.join("\n")))
+            }
+        }
+    }
+
+    fn with(&self, line: &dyn Fn(&ResultPart) -> Option<String>) -> Cow<'_, str> {
+        let mut text = Cow::Borrowed(self.content.as_str());
+        for more in self.parts.iter().filter_map(line) {
+            let text = text.to_mut();
+            if !text.is_empty() && !text.ends_with('\n') {
+                text.push('\n');
+            }
+            text.push_str(&more);
+        }
+        text
+    }
+}
+
+stored! {
+    /// A part of a result that is no text.
+    #[derive(Eq)]
+    pub enum ResultPart of Foreign {
+        /// A picture.
+        Image(ImagePart),
+        /// Something that is elsewhere.
+        Link(LinkPart),
+    }
+}
+
+/// A link.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LinkPart {
+    /// Where it leads.
+    pub url: String,
+    /// What is there.
+    pub title: String,
 }
 
 /// A full capture kept beside the log.
@@ -261,6 +382,16 @@ stored! {
         /// A limit was reached.
         Limit,
     }
+}
+
+/// Data of `tool_answered`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolAnswered {
+    /// The tool call.
+    #[serde(rename = "use")]
+    pub tool_use: ToolUse,
+    /// The event that holds what the result says: the `question_answered`, or the `model_answered` with a kept list.
+    pub from: EventRef,
 }
 
 /// Data of `call_lost`.

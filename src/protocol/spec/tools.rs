@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Risk;
+use crate::protocol::inside::Inside;
 use crate::protocol::stored::stored;
 
 /// Bytes of a result that a model is shown, unless its tool says otherwise.
@@ -65,6 +66,9 @@ pub struct ToolSpec {
     /// The source that offers it; none for those that are there when the session is opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
+    /// How agon answers it itself; none for a tool that a worker runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inside: Option<Inside>,
 }
 
 impl ToolSpec {
@@ -79,6 +83,7 @@ impl ToolSpec {
             output_cap: OUTPUT_CAP,
             family: None,
             source: None,
+            inside: None,
         }
     }
 }

@@ -3,7 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use crate::protocol::expand::digest_of;
-use crate::protocol::message::{AnswerSchema, Args, Message, Opaque, Part, Request, Role, Structured};
+use crate::protocol::message::{
+    AnswerSchema, Args, Message, Opaque, Part, Pictures, Request, Role, Structured,
+};
 use crate::provider::anthropic::schema;
 use crate::provider::call_ids::CallIds;
 use crate::provider::exchange::model_name;
@@ -48,7 +50,7 @@ pub(super) fn write(request: &Request, opaque_kind: &str, written: &Conversation
     let mut body = Map::new();
     let leading = request.messages.iter().take_while(|message| message.role == Role::System).count();
     let (first, rest) = request.messages.split_at(leading);
-    system.extend(first.iter().flat_map(|message| said(&message.parts)));
+    system.extend(first.iter().flat_map(|message| said(&message.parts, &request.pictures)));
     let forced = ask_typed(request, &mut body, &mut tools, &mut system);
     if let Some(effort) = request.params.effort
         && !is_left_out(request, EFFORT)
@@ -94,7 +96,8 @@ pub(super) fn write(request: &Request, opaque_kind: &str, written: &Conversation
     written.with(
         key,
         rest,
-        || Writer::new(prefix, own),
+        &request.pictures,
+        || Writer::new(prefix, own, request.pictures.clone()),
         |writer| {
             droppable.extend(writer.has_thinking.then_some(SIGNATURE));
             let (mut messages, prefix) = writer.whole();
@@ -218,6 +221,7 @@ pub(super) struct Writer {
     prefix: String,
     /// True once thinking with its signature is among it.
     has_thinking: bool,
+    pictures: Pictures,
 }
 
 /// The last messages that a request may still change: the last two of a user, and those between and after them.
@@ -228,7 +232,7 @@ impl Writing for Writer {
         match message.role {
             Role::System | Role::User | Role::Unknown(_) => {
                 let held = std::mem::take(&mut self.held);
-                self.push("user", held.into_iter().chain(said(&message.parts)).collect());
+                self.push("user", held.into_iter().chain(said(&message.parts, &self.pictures)).collect());
             }
             Role::Assistant => self.assistant(&message.parts),
             Role::Tool => self.results(&message.parts),
@@ -237,15 +241,17 @@ impl Writing for Writer {
 }
 
 impl Writer {
-    fn new(prefix: String, own: Own) -> Self {
+    fn new(prefix: String, own: Own, pictures: Pictures) -> Self {
         let (ids, done) = (CallIds::default(), Pieces::new(OPEN));
-        Writer { own, ids, done, held: Vec::new(), prefix, has_thinking: false }
+        Writer { own, ids, done, held: Vec::new(), prefix, has_thinking: false, pictures }
     }
 
     /// All messages, what is held after the last one, and the digest of it all.
     fn whole(&self) -> (Whole<'_>, String) {
-        let mut tail =
-            Writer { done: self.done.tail(), ..Writer::new(self.prefix.clone(), self.own.clone()) };
+        let mut tail = Writer {
+            done: self.done.tail(),
+            ..Writer::new(self.prefix.clone(), self.own.clone(), self.pictures.clone())
+        };
         tail.push("user", self.held.clone());
         (self.done.ending(tail.done), tail.prefix)
     }
@@ -279,7 +285,7 @@ impl Writer {
                     }
                     results.push(result);
                 }
-                other => self.held.extend(block(other)),
+                other => self.held.extend(block(other, &self.pictures)),
             }
         }
         self.push("user", results);
@@ -305,24 +311,28 @@ impl Writer {
                 }
                 // What others thought has no signature, and the API takes no thinking without one.
                 Part::Reasoning { opaque: None, .. } => {}
-                other => blocks.extend(block(other)),
+                other => blocks.extend(block(other, &self.pictures)),
             }
         }
         self.push("assistant", blocks);
     }
 }
 
-fn said(parts: &[Part]) -> Vec<Value> {
-    parts.iter().filter_map(block).collect()
+fn said(parts: &[Part], pictures: &Pictures) -> Vec<Value> {
+    parts.iter().filter_map(|part| block(part, pictures)).collect()
 }
 
 /// Texts and pictures; an empty text is refused.
-fn block(part: &Part) -> Option<Value> {
+fn block(part: &Part, pictures: &Pictures) -> Option<Value> {
     match part {
         Part::Text { text: words } => (!words.trim().is_empty()).then(|| text(words)),
-        Part::Image { media, data } => {
-            Some(json!({"type": "image", "source": {"type": "base64", "media_type": media, "data": data}}))
-        }
+        Part::Image(image) => Some(match written::picture(image, pictures) {
+            Ok(data) => {
+                let source = json!({"type": "base64", "media_type": image.mime, "data": data});
+                json!({"type": "image", "source": source})
+            }
+            Err(words) => text(&words),
+        }),
         _ => None,
     }
 }

@@ -3,7 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use crate::protocol::expand::digest_of;
-use crate::protocol::message::{AnswerSchema, Message, Opaque, Part, Request, Role, Structured, ToolDecl};
+use crate::protocol::message::{
+    AnswerSchema, ImagePart, Message, Opaque, Part, Pictures, Request, Role, Structured, ToolDecl,
+};
 use crate::provider::call_ids::CallIds;
 use crate::provider::exchange::model_name;
 use crate::provider::number::per_mille;
@@ -190,6 +192,7 @@ pub(super) struct Writer {
     done: Pieces,
     /// Pictures that came with results: they follow as a user's message, after the last result.
     held: Vec<Value>,
+    pictures: Pictures,
 }
 
 impl Writing for Writer {
@@ -204,16 +207,17 @@ impl Writing for Writer {
 }
 
 impl Writer {
-    pub fn new(host: &Host) -> Self {
+    pub fn new(host: &Host, pictures: &Pictures) -> Self {
         let ids = CallIds::new(host.dialect.nine_character_ids);
         // Only the last message may be joined with the next one.
-        Writer { host: host.clone(), ids, done: Pieces::new(1), held: Vec::new() }
+        let pictures = pictures.clone();
+        Writer { host: host.clone(), ids, done: Pieces::new(1), held: Vec::new(), pictures }
     }
 
     /// All messages, what is held released after the last one.
     fn whole(&self) -> Whole<'_> {
-        let (host, held) = (self.host.clone(), self.held.clone());
-        let mut tail = Writer { host, ids: CallIds::default(), done: self.done.tail(), held };
+        let (host, held, pictures) = (self.host.clone(), self.held.clone(), self.pictures.clone());
+        let mut tail = Writer { host, ids: CallIds::default(), done: self.done.tail(), held, pictures };
         tail.release();
         self.done.ending(tail.done)
     }
@@ -227,7 +231,7 @@ impl Writer {
 
     fn said(&mut self, role: &str, parts: &[Part]) {
         self.release();
-        if let Some(content) = content(parts) {
+        if let Some(content) = content(parts, &self.pictures) {
             self.push(json!({"role": role, "content": content}));
         }
     }
@@ -265,7 +269,7 @@ impl Writer {
                     let id = self.ids.answered(id, name);
                     self.push(json!({"role": "tool", "tool_call_id": id, "content": content}));
                 }
-                Part::Image { media, data } => self.held.push(image(media, data)),
+                Part::Image(image) => self.held.push(picture(image, &self.pictures)),
                 Part::Text { text } => self.held.push(json!({"type": "text", "text": text})),
                 Part::Reasoning { .. } | Part::Call { .. } | Part::Opaque(_) | Part::Unknown(_) => {}
             }
@@ -301,7 +305,7 @@ impl Writer {
                 Part::Text { .. }
                 | Part::Reasoning { .. }
                 | Part::Result { .. }
-                | Part::Image { .. }
+                | Part::Image(_)
                 | Part::Unknown(_) => {}
             }
         }
@@ -371,12 +375,12 @@ fn thought(part: &Part) -> Option<&str> {
 }
 
 /// A plain string where only text is said, for some servers know nothing else.
-fn content(parts: &[Part]) -> Option<Value> {
+fn content(parts: &[Part], pictures: &Pictures) -> Option<Value> {
     let texts: Vec<&str> = parts.iter().filter_map(text_of).collect();
-    if parts.iter().any(|part| matches!(part, Part::Image { .. })) {
+    if parts.iter().any(|part| matches!(part, Part::Image(_))) {
         let pieces = parts.iter().filter_map(|part| match part {
             Part::Text { text } => Some(json!({"type": "text", "text": text})),
-            Part::Image { media, data } => Some(image(media, data)),
+            Part::Image(image) => Some(picture(image, pictures)),
             _ => None,
         });
         return Some(pieces.collect::<Vec<_>>().into());
@@ -384,8 +388,13 @@ fn content(parts: &[Part]) -> Option<Value> {
     (!texts.is_empty()).then(|| texts.join("\n\n").into())
 }
 
-fn image(media: &str, data: &str) -> Value {
-    json!({"type": "image_url", "image_url": {"url": format!("data:{media};base64,{data}")}})
+fn picture(image: &ImagePart, pictures: &Pictures) -> Value {
+    match written::picture(image, pictures) {
+        Ok(data) => {
+            json!({"type": "image_url", "image_url": {"url": format!("data:{};base64,{data}", image.mime)}})
+        }
+        Err(words) => json!({"type": "text", "text": words}),
+    }
 }
 
 fn text_of(part: &Part) -> Option<&str> {

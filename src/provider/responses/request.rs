@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::protocol::expand::digest_of;
-use crate::protocol::message::{AnswerSchema, Message, Opaque, Part, Request, Role, Structured};
+use crate::protocol::message::{AnswerSchema, Message, Opaque, Part, Pictures, Request, Role, Structured};
 use crate::provider::call_ids::CallIds;
 use crate::provider::exchange::model_name;
 use crate::provider::number::per_mille;
@@ -75,8 +75,8 @@ pub(super) fn write(request: &Request, opaque_kind: &str, written: &Conversation
     for name in DROPPABLE.iter().filter(|name| is_left_out(request, name)) {
         body.remove(*name);
     }
-    let begin = || Writer::new(opaque_kind, goes_back);
-    written.with(format!("{opaque_kind} {goes_back}"), rest, begin, |writer| {
+    let begin = || Writer::new(opaque_kind, goes_back, &request.pictures);
+    written.with(format!("{opaque_kind} {goes_back}"), rest, &request.pictures, begin, |writer| {
         let has =
             |name: &&str| if *name == SIGNATURE { writer.has_reasoning } else { body.contains_key(*name) };
         let mut droppable: Vec<_> = DROPPABLE.into_iter().chain([SIGNATURE]).filter(has).collect();
@@ -160,6 +160,7 @@ pub(super) struct Writer {
     phase: Option<Value>,
     /// True once reasoning is among the items.
     has_reasoning: bool,
+    pictures: Pictures,
 }
 
 impl Writing for Writer {
@@ -169,15 +170,16 @@ impl Writing for Writer {
             Role::Tool => self.results(&message.parts),
             Role::System | Role::User | Role::Unknown(_) => {
                 let held = std::mem::take(&mut self.held);
-                let said = message.parts.iter().filter_map(content);
-                self.user(held.into_iter().chain(said).collect());
+                let said = message.parts.iter().filter_map(|part| content(part, &self.pictures));
+                let content = held.into_iter().chain(said).collect();
+                self.user(content);
             }
         }
     }
 }
 
 impl Writer {
-    fn new(opaque_kind: &str, goes_back: bool) -> Self {
+    fn new(opaque_kind: &str, goes_back: bool, pictures: &Pictures) -> Self {
         Writer {
             opaque_kind: opaque_kind.to_owned(),
             goes_back,
@@ -188,12 +190,13 @@ impl Writer {
             reasoning: Vec::new(),
             phase: None,
             has_reasoning: false,
+            pictures: pictures.clone(),
         }
     }
 
     /// All items, what is held after the last one.
     fn whole(&self) -> Whole<'_> {
-        let mut tail = Writer { done: self.done.tail(), ..Writer::new("", false) };
+        let mut tail = Writer { done: self.done.tail(), ..Writer::new("", false, &self.pictures) };
         tail.user(self.held.clone());
         self.done.ending(tail.done)
     }
@@ -216,7 +219,7 @@ impl Writer {
                     let id = self.ids.answered(id, name);
                     self.done.push(json!({"type": "function_call_output", "call_id": id, "output": content}));
                 }
-                other => self.held.extend(content(other)),
+                other => self.held.extend(content(other, &self.pictures)),
             }
         }
     }
@@ -266,12 +269,15 @@ impl Writer {
 }
 
 /// Texts and pictures of a user.
-fn content(part: &Part) -> Option<Value> {
+fn content(part: &Part, pictures: &Pictures) -> Option<Value> {
     match part {
         Part::Text { text } => (!text.is_empty()).then(|| json!({"type": "input_text", "text": text})),
-        Part::Image { media, data } => {
-            Some(json!({"type": "input_image", "image_url": format!("data:{media};base64,{data}")}))
-        }
+        Part::Image(image) => Some(match written::picture(image, pictures) {
+            Ok(data) => {
+                json!({"type": "input_image", "image_url": format!("data:{};base64,{data}", image.mime)})
+            }
+            Err(words) => json!({"type": "input_text", "text": words}),
+        }),
         _ => None,
     }
 }

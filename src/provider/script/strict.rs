@@ -95,7 +95,7 @@ fn says_something(part: &Part) -> bool {
     match part {
         Part::Text { text } => !text.is_empty(),
         // A result may be empty: the command said nothing.
-        Part::Call { .. } | Part::Result { .. } | Part::Image { .. } | Part::Opaque(_) => true,
+        Part::Call { .. } | Part::Result { .. } | Part::Image(_) | Part::Opaque(_) => true,
         Part::Reasoning { text, opaque } => !text.is_empty() || opaque.is_some(),
         Part::Unknown(_) => false,
     }

@@ -19,7 +19,7 @@ use rustix::process::{DumpableBehavior, Pid, PidfdFlags, Signal, WaitOptions, Wa
 use rustix::thread::UnshareFlags;
 
 use super::plan::{HeldPlan, StagePlan};
-use super::{confine, loopback, mounts};
+use super::{confine, door, loopback, mounts};
 
 /// First argument of a program that is to become a sandbox.
 pub const ENTRY: &str = "__agon_sandbox";
@@ -43,6 +43,8 @@ fn leave(done: Result<(), String>) -> ! {
 struct Call {
     socket: OwnedFd,
     outputs: [OwnedFd; 2],
+    /// Where the sockets go out that listen in the call's network.
+    door: OwnedFd,
 }
 
 /// Serves calls until agon is gone.
@@ -98,7 +100,7 @@ fn wait_for_an_order(running: &mut Vec<(OwnedFd, safe_fork::Child)>) -> bool {
 
 /// The next order; none when agon is gone.
 fn receive() -> Result<Option<Call>, String> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let (mut came, mut word) = (RecvAncillaryBuffer::new(&mut space), [0_u8]);
     let control = std::io::stdin();
     let read = rustix::io::retry_on_intr(|| {
@@ -109,9 +111,9 @@ fn receive() -> Result<Option<Call>, String> {
         RecvAncillaryMessage::ScmRights(fds) => fds.collect(),
         _ => Vec::new(),
     });
-    match (read.map(|read| read.bytes), fds.next(), fds.next(), fds.next()) {
-        (Ok(1..), Some(socket), Some(stdout), Some(stderr)) => {
-            Ok(Some(Call { socket, outputs: [stdout, stderr] }))
+    match (read.map(|read| read.bytes), fds.next(), fds.next(), fds.next(), fds.next()) {
+        (Ok(1..), Some(socket), Some(stdout), Some(stderr), Some(door)) => {
+            Ok(Some(Call { socket, outputs: [stdout, stderr], door }))
         }
         (Ok(0), ..) => Ok(None),
         _ => Err("an order cannot be read".to_owned()),
@@ -132,15 +134,13 @@ fn read_held() -> Result<HeldPlan, String> {
 
 /// Carries out a call in a process of its own.
 fn serve(call: Call, plan: &HeldPlan) -> ! {
-    let Call { socket, outputs } = call;
+    let Call { socket, outputs, door } = call;
     // From here on the call's socket is this process's ear and mouth.
     let heard = rustix::stdio::dup2_stdin(&socket).map_err(|error| format!("it cannot be heard: {error}"));
     drop(socket);
-    leave(
-        heard.and_then(
-            |()| if plan.has_namespaces { be_outer(plan, outputs) } else { be_guard(plan, outputs) },
-        ),
-    )
+    leave(heard.and_then(|()| {
+        if plan.has_namespaces { be_outer(plan, outputs, door) } else { be_guard(plan, outputs) }
+    }))
 }
 
 #[expect(
@@ -169,7 +169,7 @@ fn own_namespaces() -> Result<(), String> {
 }
 
 /// Makes the namespaces of a call and waits for the first process in them.
-fn be_outer(plan: &HeldPlan, outputs: [OwnedFd; 2]) -> Result<(), String> {
+fn be_outer(plan: &HeldPlan, outputs: [OwnedFd; 2], door: OwnedFd) -> Result<(), String> {
     end_with_parent()?;
     let mut wanted = UnshareFlags::NEWPID
         | UnshareFlags::NEWNET
@@ -182,8 +182,8 @@ fn be_outer(plan: &HeldPlan, outputs: [OwnedFd; 2]) -> Result<(), String> {
         return Ok(());
     }
     let failed = |error: std::io::Error| format!("the first process cannot be started: {error}");
-    let Some(init) = safe_fork::fork().map_err(failed)? else { leave(be_init(plan, outputs)) };
-    drop(outputs);
+    let Some(init) = safe_fork::fork().map_err(failed)? else { leave(be_init(plan, outputs, door)) };
+    drop((outputs, door));
     tell(&format!("pid {}", init.pid()));
     init.join().map(|_| ()).map_err(|error| format!("the first process cannot be waited for: {error}"))
 }
@@ -218,7 +218,7 @@ fn yield_memory() {
 
 /// The first process in a call's namespaces: builds the view, gives up every right, starts the command and buries the
 /// dead until it ends. Its own end is the end of everything in the namespace.
-fn be_init(held: &HeldPlan, outputs: [OwnedFd; 2]) -> Result<(), String> {
+fn be_init(held: &HeldPlan, outputs: [OwnedFd; 2], door: OwnedFd) -> Result<(), String> {
     let system = |what: &str, error: rustix::io::Errno| format!("{what}: {error}");
     end_with_parent()?;
     // A session of its own: no terminal to type into, and a group the parent can signal.
@@ -227,6 +227,7 @@ fn be_init(held: &HeldPlan, outputs: [OwnedFd; 2]) -> Result<(), String> {
     // The one name that every machine resolves without asking anybody.
     rustix::system::sethostname(b"localhost").map_err(|e| system("host name", e))?;
     loopback::up().map_err(|error| format!("the loopback cannot be switched on: {error}"))?;
+    door::hand_out(door, &plan.listened)?;
     mounts::build(&held.base, &plan, held.limits.processes)?;
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .map_err(|e| system("dumpable", e))?;
@@ -264,6 +265,7 @@ fn command(held: &HeldPlan, plan: &StagePlan, outputs: [OwnedFd; 2]) -> Command 
     let [stdout, stderr] = outputs.map(Stdio::from);
     let arguments = [OsString::from("-c"), OsString::from(&plan.command)];
     command.args(arguments).current_dir(&plan.cwd).env_clear().envs(&held.environment);
+    command.envs(&plan.environment);
     command.arg0("sh").stdin(Stdio::null()).stdout(stdout).stderr(stderr);
     command
 }

@@ -28,6 +28,8 @@ const SYSTEM: &[&str] = &[
 ];
 /// Those in which people and services keep files of their own: what is closed to others there stays closed.
 const SEARCHED: &[&str] = &["/etc", "/opt", "/usr/local"];
+/// Folder of a session in which layers over caches are.
+const CACHES: &str = "caches";
 /// Devices without a state.
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 /// Variables of the caller that a command may see. None carries a key.
@@ -78,7 +80,26 @@ impl FsLayout {
             environment.insert("CARGO_TARGET_DIR".to_owned(), target.into_os_string());
         }
         environment.insert("TMPDIR".to_owned(), tmp);
+        // There is no network to ask, and waiting for it would be lost time.
+        for (name, value) in
+            [("CARGO_NET_OFFLINE", "true"), ("npm_config_offline", "true"), ("PIP_NO_INDEX", "1"), ("UV_OFFLINE", "1")]
+        {
+            environment.insert(name.to_owned(), value.into());
+        }
         (readable, FsLayout { mounts: Vec::new(), writable, environment, packages: Vec::new() })
+    }
+
+    /// Folders of the session that layers and new caches need.
+    pub fn layers(&self, scratch: &Path) -> Vec<PathBuf> {
+        let caches = scratch.join(CACHES);
+        let folders = self.mounts.iter().flat_map(|mount| match &mount.kind {
+            MountKind::Layered { layer, .. } => {
+                ["upper", "work"].map(|name| Path::new(layer).join(name)).to_vec()
+            }
+            MountKind::Bind { source, .. } if Path::new(source).starts_with(&caches) => vec![source.into()],
+            _ => Vec::new(),
+        });
+        folders.collect()
     }
 
     /// The view on `workspace` with `scratch/tmp` as `/tmp`. `variable` is the caller's environment.
@@ -100,7 +121,8 @@ impl FsLayout {
         if let Some(home) = &home {
             mounts.insert(home.clone(), MountKind::Memory { mib: 512, mode: 0o700, sealed: false });
         }
-        let closed = tool_folders(&mut mounts, &mut shown, (home.as_deref(), &homes), workspace, variable);
+        let closed =
+            tool_folders(&mut mounts, &mut shown, (home.as_deref(), &homes), (workspace, scratch), variable);
         let mut writable: Vec<OsString> = vec!["/tmp".into(), "/var/tmp".into(), "/dev".into()];
         writable.extend(home.clone().map(PathBuf::into_os_string));
         mounts.insert("/tmp".into(), bind(scratch.join("tmp"), true));
@@ -143,6 +165,12 @@ pub fn is_of_the_system(workspace: &Path) -> bool {
     let is_device = workspace.starts_with("/dev") && !workspace.starts_with("/dev/shm");
     let made = ["/proc", "/sys"].iter().any(|made| workspace.starts_with(made));
     is_device || made || SYSTEM.iter().any(|system| Path::new(system).starts_with(workspace))
+}
+
+/// A folder that tools write to, under the session's layer of this number.
+fn layered(source: PathBuf, scratch: &Path, number: usize) -> MountKind {
+    let layer = scratch.join(CACHES).join(number.to_string());
+    MountKind::Layered { source: source.into_os_string(), layer: layer.into_os_string() }
 }
 
 fn bind(source: PathBuf, writable: bool) -> MountKind {
@@ -202,7 +230,7 @@ fn tool_folders(
     mounts: &mut Mounts,
     shown: &mut Vec<Shown>,
     (home, homes): (Option<&Path>, &HomeLayout),
-    workspace: &Path,
+    (workspace, scratch): (&Path, &Path),
     variable: &dyn Fn(&str) -> Option<OsString>,
 ) -> Apart {
     let mut apart = Apart::default();
@@ -214,7 +242,7 @@ fn tool_folders(
                 parts.iter().flat_map(|part| places(&folder, part)).filter(|place| place.exists()).collect()
             };
             apart.hidden.extend(of(tool.hidden));
-            let packages = of(tool.packages);
+            let (packages, written) = (of(tool.packages), of(tool.written));
             if SYSTEM.iter().any(|system| folder.starts_with(system)) {
                 // It is seen as a whole.
                 shown.push(searched(&folder, &folder, Search::Credentials));
@@ -235,7 +263,18 @@ fn tool_folders(
                     true => shown.push(searched(&place, &real, Search::Credentials)),
                     false => apart.packages.push(searched(&place, &real, Search::Sockets)),
                 }
-                mounts.insert(place, bind(real, false));
+                let kind = match written.contains(&place) {
+                    true => layered(real, scratch, mounts.len()),
+                    false => bind(real, false),
+                };
+                mounts.insert(place, kind);
+            }
+            // What is not there yet is the session's own.
+            let is_of_home = home.is_some_and(|home| folder.starts_with(home));
+            for part in tool.written.iter().filter(|_| is_of_home) {
+                let place = folder.join(part);
+                let layer = scratch.join(CACHES).join(mounts.len().to_string());
+                mounts.entry(place).or_insert_with(|| bind(layer, true));
             }
         }
     }
@@ -390,11 +429,6 @@ fn environment(
         // A cache or a server of the person's, which is not seen inside; empty, cargo goes without.
         environment.insert("RUSTC_WRAPPER".to_owned(), OsString::new());
     }
-    // There is no network to ask, and waiting for it would be lost time.
-    environment.insert("CARGO_NET_OFFLINE".to_owned(), "true".into());
-    environment.insert("npm_config_offline".to_owned(), "true".into());
-    environment.insert("PIP_NO_INDEX".to_owned(), "1".into());
-    environment.insert("UV_OFFLINE".to_owned(), "1".into());
     environment.insert("npm_config_update_notifier".to_owned(), "false".into());
     environment
 }

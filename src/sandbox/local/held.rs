@@ -46,7 +46,7 @@ impl Split {
             let side = match (above, is_of_a_call(&mount.kind) || target == workspace) {
                 (_, true) => Side::Own,
                 (None | Some(Side::Held), false) => Side::Held,
-                (Some(Side::Own), false) if source(&mount.kind).is_some() => {
+                (Some(Side::Own), false) if mount.kind.shown().is_some() => {
                     aside += 1;
                     Side::Aside(aside, target)
                 }
@@ -94,14 +94,6 @@ fn on_stage(part: &str, path: &Path) -> OsString {
     Path::new(part).join(names.collect::<PathBuf>()).components().collect::<PathBuf>().into_os_string()
 }
 
-/// Where what is shown of the machine's own files is outside.
-fn source(kind: &MountKind) -> Option<&OsString> {
-    match kind {
-        MountKind::Bind { source, .. } | MountKind::Layered { source, .. } => Some(source),
-        _ => None,
-    }
-}
-
 fn is_of_a_call(kind: &MountKind) -> bool {
     match kind {
         MountKind::Memory { sealed, .. } => !sealed,
@@ -113,8 +105,10 @@ fn is_of_a_call(kind: &MountKind) -> bool {
 
 fn outside(mounts: &[Mount], sides: &BTreeMap<&Path, Side<'_>>) -> Vec<PathBuf> {
     let shown = |target: &Path| {
-        let binds =
-            mounts.iter().filter_map(|mount| Some((Path::new(&mount.target), Path::new(source(&mount.kind)?))));
+        let binds = mounts.iter().filter_map(|mount| match &mount.kind {
+            MountKind::Bind { source, .. } => Some((Path::new(&mount.target), Path::new(source))),
+            _ => None,
+        });
         let above =
             binds.filter(|(top, _)| target.starts_with(top)).max_by_key(|(top, _)| top.as_os_str().len());
         above.and_then(|(top, source)| Some(source.join(target.strip_prefix(top).ok()?)))

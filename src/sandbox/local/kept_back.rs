@@ -111,9 +111,7 @@ fn mount(target: PathBuf, kind: MountKind) -> Mount {
 
 /// Whether a place shows what is there outside. What lies nearest decides: it may be hidden already.
 fn is_bound(target: &Path, mounts: &[Mount]) -> bool {
-    let is_shown =
-        |kind: &MountKind| matches!(kind, MountKind::Bind { writable: false, .. } | MountKind::Layered { .. });
-    nearest(target, mounts).is_some_and(|nearest| is_shown(&nearest.kind))
+    nearest(target, mounts).is_some_and(|nearest| nearest.kind.shown().is_some())
 }
 
 fn nearest<'a>(target: &Path, mounts: &'a [Mount]) -> Option<&'a Mount> {
@@ -193,10 +191,7 @@ fn covers_of(table: &str, mounts: &[Mount]) -> Vec<Mount> {
     let mut covers: BTreeMap<PathBuf, MountKind> = BTreeMap::new();
     for socket in sockets {
         for mount in mounts {
-            let (MountKind::Bind { source, writable: false } | MountKind::Layered { source, .. }) = &mount.kind
-            else {
-                continue;
-            };
+            let Some(source) = mount.kind.shown() else { continue };
             let Ok(beneath) = socket.strip_prefix(source) else { continue };
             let target = Path::new(&mount.target).join(beneath);
             if nearest(&target, mounts).is_some_and(|nearest| nearest.target == mount.target) {

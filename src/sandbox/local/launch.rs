@@ -14,6 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe::Receiver;
 
 use super::child_stage::ENTRY;
+use super::door::Door;
 use super::plan::{HeldPlan, StagePlan};
 use crate::sandbox::process::{Output, Reach};
 
@@ -64,30 +65,31 @@ impl Holder {
     }
 
     /// Begins a call and hands it its plan. An error is [`LOST`], or one of this process.
-    pub async fn call(&self, plan: &StagePlan) -> Result<Hold, String> {
+    pub async fn call(&self, plan: &StagePlan) -> Result<(Hold, Door), String> {
         let cannot = |error: std::io::Error| format!("{REFUSED}it cannot be started: {error}");
         let text = serde_json::to_vec(plan);
         let text = text.map_err(|error| format!("{REFUSED}its plan cannot be written: {error}"))?;
         let (ours, theirs) = UnixStream::pair().map_err(cannot)?;
+        let (door, to_door) = UnixStream::pair().map_err(cannot)?;
         let (stdout, to_stdout) = std::io::pipe().map_err(cannot)?;
         let (stderr, to_stderr) = std::io::pipe().map_err(cannot)?;
         let outputs = [OwnedFd::from(stdout), OwnedFd::from(stderr)].map(output);
         let [stdout, stderr] = outputs;
         let outputs = [Some(stdout.map_err(cannot)?), Some(stderr.map_err(cannot)?)];
-        let socket = listening(ours).map_err(cannot)?;
+        let (socket, door) = (listening(ours).map_err(cannot)?, Door::new(door).map_err(cannot)?);
         let mut hold =
             Hold { inner: None, socket, outputs, said: Vec::new(), is_over: false, was_ended: false };
-        let fds = [theirs.as_fd(), to_stdout.as_fd(), to_stderr.as_fd()];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+        let fds = [theirs.as_fd(), to_stdout.as_fd(), to_stderr.as_fd(), to_door.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
         let mut sent = SendAncillaryBuffer::new(&mut space);
         sent.push(SendAncillaryMessage::ScmRights(&fds));
         let order = [IoSlice::new(b"c")];
         rustix::net::sendmsg(&self.control, &order, &mut sent, SendFlags::NOSIGNAL).map_err(|_| LOST)?;
-        drop((theirs, to_stdout, to_stderr));
+        drop((theirs, to_stdout, to_stderr, to_door));
         // One that ended before it read its plan says why itself, or nothing.
         let _ = hold.socket.write_all(&text).await;
         let _ = hold.socket.shutdown().await;
-        Ok(hold)
+        Ok((hold, door))
     }
 }
 

@@ -147,6 +147,13 @@ fn place(root: BorrowedFd<'_>, empty: &Empty, mount: &Mount) -> rustix::io::Resu
             // What is mounted further down is closed by `close`.
             remount(&walk(root, &mount.target)?, *writable)
         }
+        MountKind::Layered { source, layer } => match place_cache(root, &mount.target, source, layer) {
+            Err(Errno::NOENT) | Ok(()) => Ok(()),
+            Err(_) => {
+                let kind = MountKind::Bind { source: source.clone(), writable: false };
+                place(root, empty, &Mount { target: mount.target.clone(), kind })
+            }
+        },
         MountKind::Memory { mib, mode, .. } => {
             let target = target(root, &mount.target, true)?;
             let data = format!("mode={mode:o},size={mib}m");
@@ -177,13 +184,6 @@ fn place(root: BorrowedFd<'_>, empty: &Empty, mount: &Mount) -> rustix::io::Resu
             )
         }
         MountKind::Overlay { upper, work } => place_layer(root, &mount.target, [upper, work]),
-        MountKind::Layered { source, upper, work } => {
-            let kind = MountKind::Bind { source: source.clone(), writable: false };
-            place(root, empty, &Mount { target: mount.target.clone(), kind })?;
-            // Refused, it stays read-only.
-            let _ = place_layer(root, &mount.target, [upper, work]);
-            Ok(())
-        }
         MountKind::Link { to } => {
             let path = Path::new(&mount.target);
             let parent = target(root, path.parent().unwrap_or(Path::new("/")).as_os_str(), true)?;
@@ -206,15 +206,28 @@ fn place(root: BorrowedFd<'_>, empty: &Empty, mount: &Mount) -> rustix::io::Resu
     }
 }
 
-/// Lays a layer over what is there. Everything is named by what was opened, so no name of a folder is read as an option.
+/// Lays a layer over what is there.
 fn place_layer(root: BorrowedFd<'_>, path: &OsStr, layer: [&OsString; 2]) -> rustix::io::Result<()> {
-    let (lower, [upper, work]) = (walk(root, path)?, layer.map(|folder| open_path(folder)));
-    let [lower, upper, work] = [lower, upper?, work?];
-    let [below, above, beside] = [&lower, &upper, &work].map(|fd| fd_path(fd).display().to_string());
+    let lower = walk(root, path)?;
+    lay_over(&lower, &lower, layer.map(Path::new))
+}
+
+/// Shows a folder under a layer of the session.
+fn place_cache(root: BorrowedFd<'_>, path: &OsStr, source: &OsStr, layer: &OsStr) -> rustix::io::Result<()> {
+    let lower = open_path(source)?;
+    let [upper, work] = ["upper", "work"].map(|name| Path::new(layer).join(name));
+    lay_over(&lower, &target(root, path, true)?, [&upper, &work])
+}
+
+/// Everything is named by what was opened, so that no name of a folder is read as an option.
+fn lay_over(lower: &OwnedFd, place: &OwnedFd, layer: [&Path; 2]) -> rustix::io::Result<()> {
+    let [upper, work] = layer.map(|folder| open_path(folder.as_os_str()));
+    let (upper, work) = (upper?, work?);
+    let [below, above, beside] = [lower, &upper, &work].map(|fd| fd_path(fd).display().to_string());
     let data = format!("lowerdir={below},upperdir={above},workdir={beside},userxattr");
     let data = std::ffi::CString::new(data).map_err(|_| Errno::INVAL)?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    rustix::mount::mount("overlay", fd_path(&lower), "overlay", flags, data.as_c_str())
+    rustix::mount::mount("overlay", fd_path(place), "overlay", flags, data.as_c_str())
 }
 
 /// Why nothing is run: most likely a command has closed a folder on the way.

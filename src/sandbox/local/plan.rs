@@ -45,6 +45,10 @@ pub struct StagePlan {
     pub cwd: OsString,
     /// Command line for `sh -c`.
     pub command: String,
+    /// The command's variables besides those of the session.
+    pub environment: BTreeMap<String, OsString>,
+    /// Ports of the call's loopback on which sockets are handed out; unused without namespaces.
+    pub listened: Vec<u16>,
 }
 
 impl StagePlan {
@@ -73,6 +77,14 @@ pub enum MountKind {
         source: OsString,
         /// Whether they may be changed.
         writable: bool,
+    },
+    /// The same files as outside under a layer of the session that takes every change; read-only where this machine
+    /// has no such layers.
+    Layered {
+        /// Where they are outside.
+        source: OsString,
+        /// The layer: two folders, `upper` and `work`, are in it.
+        layer: OsString,
     },
     /// A new file system in memory.
     Memory {
@@ -104,15 +116,6 @@ pub enum MountKind {
         /// An empty folder on the same file system.
         work: OsString,
     },
-    /// The same files as outside, under a layer that takes every change; without it where the machine refuses one.
-    Layered {
-        /// Where they are outside.
-        source: OsString,
-        /// The layer, outside.
-        upper: OsString,
-        /// An empty folder on the same file system.
-        work: OsString,
-    },
     /// A symbolic link.
     Link {
         /// Where it leads.
@@ -122,6 +125,16 @@ pub enum MountKind {
     Processes,
     /// Pseudo-terminals of this sandbox.
     Terminals,
+}
+
+impl MountKind {
+    /// Where the files are outside that are shown here and that no command changes there.
+    pub fn shown(&self) -> Option<&OsString> {
+        match self {
+            MountKind::Bind { source, writable: false } | MountKind::Layered { source, .. } => Some(source),
+            _ => None,
+        }
+    }
 }
 
 /// How a name in the workspace is covered.

@@ -16,6 +16,8 @@ pub struct Tool {
     pub packages: &'static [&'static str],
     /// Folders in what is shown that stay hidden.
     pub hidden: &'static [&'static str],
+    /// Folders in what is shown that the tool writes to: changes stay in the session.
+    pub written: &'static [&'static str],
 }
 
 const fn tool(
@@ -23,12 +25,17 @@ const fn tool(
     shown: &'static [&'static str],
     packages: &'static [&'static str],
 ) -> Tool {
-    Tool { folder, variable: None, shown, packages, hidden: &[] }
+    Tool { folder, variable: None, shown, packages, hidden: &[], written: &[] }
 }
 
 impl Tool {
     const fn at(mut self, variable: &'static str) -> Self {
         self.variable = Some(variable);
+        self
+    }
+
+    const fn writing(mut self, written: &'static [&'static str]) -> Self {
+        self.written = written;
         self
     }
 
@@ -43,13 +50,15 @@ pub const TABLE: &[Tool] = &[
     tool(".asdf", &["asdf.sh", "bin", "defaults", "installs", "lib", "plugins", "shims"], &[]),
     tool(".bun", &["bin"], &["install/cache", "install/global"]),
     tool(".cabal", &["bin"], &["packages", "store"]),
-    tool(".cache", &["node/corepack", "pypoetry/virtualenvs"], &["go-build", "ms-playwright", "pip", "uv"]),
+    tool(".cache", &["node/corepack", "pypoetry/virtualenvs"], &["go-build", "ms-playwright", "pip", "uv"])
+        .writing(&["go-build", "pip", "uv"]),
     tool(
         ".cargo",
         &["bin", "config", "config.toml", "env", "git/db", ".crates.toml", ".crates2.json"],
         &["git/checkouts", "registry"],
     )
-    .at("CARGO_HOME"),
+    .at("CARGO_HOME")
+    .writing(&["git/checkouts", "git/db", "registry"]),
     tool(".deno", &["bin"], &[]),
     tool(
         ".dotnet",
@@ -59,7 +68,7 @@ pub const TABLE: &[Tool] = &[
     tool(".elan", &["bin", "env", "settings.toml"], &["toolchains"]),
     tool(".fnm", &["aliases", "node-versions"], &[]),
     tool(".ghcup", &["bin", "env", "lib", "share"], &["ghc", "hls"]),
-    tool(".gradle", &[], &["caches", "wrapper"]),
+    tool(".gradle", &[], &["caches", "wrapper"]).writing(&["caches"]),
     tool(
         ".julia",
         &["bin", "environments", "juliaup"],
@@ -74,10 +83,10 @@ pub const TABLE: &[Tool] = &[
     tool(".local/share/pnpm", &["."], &["global", "store"]),
     tool(".local/share/uv", &["python", "tools"], &[]),
     tool(".local/share/virtualenvs", &["."], &[]),
-    tool(".m2", &[], &["repository"]),
+    tool(".m2", &[], &["repository"]).writing(&["repository"]),
     tool(".nix-profile", &[], &["."]),
-    tool(".npm", &[], &["_cacache"]),
-    tool(".nuget", &[], &["packages"]),
+    tool(".npm", &[], &["_cacache"]).writing(&["_cacache"]),
+    tool(".nuget", &[], &["packages"]).writing(&["packages"]),
     tool(".nvm", &["alias", "bash_completion", "nvm-exec", "nvm.sh", "versions"], &[]).at("NVM_DIR"),
     tool(
         ".opam",
@@ -105,7 +114,7 @@ pub const TABLE: &[Tool] = &[
     tool(".swiftly", &["bin", "config.json", "env.sh"], &["toolchains"]),
     tool(".volta", &["bin", "tools"], &[]).at("VOLTA_HOME"),
     // A repository's address with a password in it is kept where modules are fetched.
-    tool("go", &["bin"], &["pkg"]).at("GOPATH").but(&["pkg/mod/cache/vcs"]),
+    tool("go", &["bin"], &["pkg"]).at("GOPATH").but(&["pkg/mod/cache/vcs"]).writing(&["pkg"]),
 ];
 
 /// Variables that name one version of a tool, which is shown whole, searched like the others.

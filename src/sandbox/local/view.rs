@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 use super::fs_layout::FsLayout;
-use super::caches;
 use super::held::Split;
 use super::kept_back::Packages;
 use super::plan::HeldPlan;
 use super::session_holder;
 use super::{LocalOptions, git};
+use crate::sandbox::proxy::origins::Origins;
 
 /// A view that is made when it is needed: the folders that are shown have to be searched for it.
 pub type LazyView = LazyLock<View, Box<dyn FnOnce() -> View + Send>>;
@@ -21,6 +21,8 @@ pub struct View {
     pub split: Split,
     pub held: HeldPlan,
     pub packages: Arc<Packages>,
+    /// Where the user's tools get packages from.
+    pub origins: Arc<Origins>,
 }
 
 impl View {
@@ -35,15 +37,22 @@ impl View {
         LazyLock::new(Box::new(move || {
             let variable = |name: &str| std::env::var_os(name);
             let seen = FsLayout::of(&root, &scratch, (options.read_only, &options.own), &variable);
+            let home = std::env::var_os("HOME").map(PathBuf::from);
+            let origins = Origins::of(home.as_deref(), &variable);
             let (readable, mut layout) = match has_namespaces {
                 true => (vec![OsString::from("/")], seen),
                 false => seen.of_rules(&root, &scratch, options.read_only),
             };
+            for (name, value) in origins.settings().iter().filter(|_| has_namespaces) {
+                layout.environment.entry(name.clone()).or_insert_with(|| value.clone());
+            }
+            // Where a layer cannot be made, what is beneath it is shown read-only.
+            for folder in layout.layers(&scratch) {
+                let _ = std::fs::create_dir_all(folder);
+            }
             let (tmp, seen_at) = (scratch.join("tmp"), PathBuf::from("/tmp"));
             let seen_at = if has_namespaces { seen_at } else { tmp.clone() };
             git::settings::write(&root, &tmp, &seen_at, &mut layout.environment);
-            let home = variable("HOME").map(PathBuf::from);
-            caches::add(home.as_deref(), &scratch, &mut layout);
             let split = Split::of(&layout.mounts, &root);
             let held = HeldPlan {
                 has_namespaces,
@@ -59,7 +68,7 @@ impl View {
                 limits: options.limits.clone(),
             };
             let packages = Packages::of(&layout.packages);
-            View { layout, split, held, packages }
+            View { layout, split, held, packages, origins: Arc::new(origins) }
         }))
     }
 }

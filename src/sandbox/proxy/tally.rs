@@ -27,12 +27,15 @@ pub struct HostUse {
 }
 
 impl HostUse {
-    /// One line for models and people.
-    pub fn line(&self) -> String {
+    /// One line for models and people; `origin` says where a refused host comes from.
+    pub fn line(&self, origin: Option<&str>) -> String {
+        let from = origin.map(|origin| format!(" ({origin})")).unwrap_or_default();
         let bytes = format!("{} bytes sent, {} received", self.sent, self.received);
         match (&self.refused, self.sent + self.received) {
             (None, _) => format!("network: {}: {bytes}", self.target),
-            (Some(why), 0) => format!("network: {} refused: {}", self.target, why.words(&self.target)),
+            (Some(why), 0) => {
+                format!("network: {}{from} refused: {}", self.target, why.words(&self.target))
+            }
             (Some(why), _) => {
                 format!("network: {}: {bytes}; then refused: {}", self.target, why.words(&self.target))
             }

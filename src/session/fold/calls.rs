@@ -1,14 +1,14 @@
 //! The fold of calls and tool calls: ordered, looked at, asked about, run, ended; decides nothing.
 
 use crate::protocol::effect::{
-    Bare, MentionOrder, Order, PrepareOrder, PreparedUse, TimerOrder, TimerPurpose,
+    Bare, GateOrder, Order, PrepareOrder, PreparedUse, QuestionOrder, TimerOrder, TimerPurpose,
 };
 use crate::protocol::event::{
     Answered, ApprovalAnswered, ApprovalRequested, CallLost, EffectFailed, EffectOrdered, ModelReply,
-    PrepareResult, ToolInvoked, ToolPrepared, ToolResolved, ToolUse,
+    PolicyDecided, PrepareResult, ToolInvoked, ToolPrepared, ToolResolved, ToolUse,
 };
 use crate::protocol::message::{Part, Role};
-use crate::protocol::spec::Rule;
+use crate::protocol::spec::{Action, Rule};
 use crate::protocol::{CallId, Choice, EventRef};
 use crate::session::Session;
 use crate::session::state::{Item, Use, UseState};
@@ -30,6 +30,8 @@ impl Session {
                     repeatable: tool.is_some_and(|tool| tool.repeatable),
                     state: UseState::Waiting,
                     plan: None,
+                    ruling: Action::Allow,
+                    stopped_by: None,
                 }
             })
             .collect()
@@ -44,8 +46,10 @@ impl Session {
                 }
                 self.set_use(*tool_use, UseState::Preparing(data.call));
             }
+            Order::Gate(order) => self.set_use(order.tool_use, UseState::Gated),
+            Order::Question(order) => self.set_use(order.tool_use, UseState::Asking(data.call)),
             Order::Checkpoint(Bare) => self.checkpoints.pending = Some(data.call),
-            Order::Mention(MentionOrder { place }) => self.fold_reading(place),
+            Order::Mention(_) => self.fold_reading(data.call),
             Order::Timer(TimerOrder { purpose: TimerPurpose::TurnLimit, .. }) => {
                 if let Some(turn) = self.turn.as_mut() {
                     turn.timer = Some(data.call);
@@ -64,6 +68,14 @@ impl Session {
             one.plan = Some((at, plan.digest.clone()));
             // A tool may find out that this call does less or more than the tool in general.
             one.risk = Some(plan.risk);
+        }
+    }
+
+    pub(super) fn fold_ruling(&mut self, data: &PolicyDecided) {
+        let Some(one) = self.use_mut(data.tool_use) else { return };
+        (one.ruling, one.stopped_by) = (data.action, None);
+        if data.action == Action::Allow {
+            one.state = UseState::Allowed;
         }
     }
 
@@ -153,6 +165,11 @@ impl Session {
                 self.close(call);
                 self.set_use(tool_use, UseState::Prepared);
             }
+            Some(Order::Gate(_)) => self.fold_gate(at, call, Action::Deny),
+            Some(Order::Question(QuestionOrder { tool_use })) => {
+                self.close(call);
+                self.set_use(tool_use, UseState::Waiting);
+            }
             Some(Order::Mention(_)) => self.fold_unread(at, data),
             Some(Order::Tools(order)) => self.fold_unlisted(&order.source, data),
             _ => self.close(call),
@@ -176,7 +193,9 @@ impl Session {
         let Some(call) = self.calls.get_mut(&id) else { return };
         call.cancelled = true;
         match call.order.clone() {
-            Order::Ask(PreparedUse { tool_use, .. }) => {
+            Order::Ask(PreparedUse { tool_use, .. })
+            | Order::Question(QuestionOrder { tool_use })
+            | Order::Gate(GateOrder { tool_use, .. }) => {
                 self.close(id);
                 self.set_use(tool_use, UseState::Waiting);
             }

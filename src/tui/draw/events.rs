@@ -92,24 +92,7 @@ impl Row {
 
 /// The spark an event is for: its own, or that of the call it answers.
 fn spark_of(scene: &ViewModel<'_>, at: EventRef, event: &ArenaEvent, depth: u32) -> Option<SparkId> {
-    use ArenaEvent as E;
-    let own = |event: &ArenaEvent| match event {
-        E::ModelCalled(data) => Some(data.spark),
-        E::ToolInvoked(data) => Some(data.spark),
-        E::ApprovalRequested(data) => Some(data.spark),
-        E::SparkIgnited(data) => Some(data.spark),
-        E::SparkCompleted(data) => Some(data.spark),
-        E::NoticeGiven(data) => Some(data.spark),
-        E::EffectOrdered(data) => data.spark,
-        E::SteeringGiven(data) => data.spark,
-        E::PlanStated(data) => Some(data.spark),
-        E::CodeProposed(data) => Some(data.spark),
-        E::CritiqueIssued(data) => Some(data.spark),
-        E::BallotCast(data) => Some(data.spark),
-        E::RatingsCast(data) => Some(data.spark),
-        _ => None,
-    };
-    own(event).or_else(|| {
+    event.spark().or_else(|| {
         let causes = scene.record.reasons(at.seq).direct(at);
         let steps = causes.iter().filter(|cause| !matches!(cause.link, Link::DrawnFrom | Link::Names));
         let nearer =

@@ -60,6 +60,7 @@ fn first(state: &State, scene: &ViewModel<'_>) -> Words {
     let board = &scene.moment.board;
     let mut words = vec![(Tone::Accent, "agon".to_owned())];
     let mode = board.mode.as_ref().map_or(state.wish.worker.word(), phrases::mode);
+    let waits_for_you = !board.approvals.is_empty() || board.questions().next().is_some();
     let doing = match board.state {
         _ if board.seq.is_none() => {
             words.push((Tone::Quiet, format!("  {mode}")));
@@ -71,13 +72,13 @@ fn first(state: &State, scene: &ViewModel<'_>) -> Words {
             None => "ready".to_owned(),
         },
         BoardState::Working if scene.is_left => "left open".to_owned(),
-        BoardState::Working if !board.approvals.is_empty() => "waits for you".to_owned(),
+        BoardState::Working if waits_for_you => "waits for you".to_owned(),
         BoardState::Working => "working".to_owned(),
         BoardState::Paused(cause) => format!("paused: {}", phrases::pause_cause(cause)),
         BoardState::Stopping(_) => "stopping".to_owned(),
         BoardState::Sealed(cause) => phrases::stop_cause(cause).to_owned(),
     };
-    let is_calm = board.approvals.is_empty() && !state.is_newer();
+    let is_calm = !waits_for_you && !state.is_newer();
     let tone = if is_calm { Tone::Text } else { Tone::Warn };
     words.push((Tone::Quiet, format!("  {mode}")));
     let next = state.wish.worker.word();

@@ -134,10 +134,7 @@ impl Page<'_> {
                 self.line(Tone::Code, &format!("← {} {state}", clean_line(name)));
                 self.text(content);
             }
-            Part::Image { media, data } => {
-                let size = phrases::grouped(data.len() as u64);
-                self.line(Tone::Quiet, &format!("(a picture, {}, {size} characters)", clean_line(media)));
-            }
+            Part::Image(image) => self.line(Tone::Quiet, &clean_line(&image.shown_as_words())),
             Part::Opaque(opaque) => {
                 self.line(Tone::Quiet, &format!("(opaque, for {})", clean_line(&opaque.provider)));
             }

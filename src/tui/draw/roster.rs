@@ -26,7 +26,11 @@ fn mark(scene: &ViewModel<'_>, row: &SparkRow) -> (Tone, &'static str) {
     match row.ended {
         Some((_, TurnCause::Done)) => (Tone::Good, "✓"),
         Some(_) => (Tone::Bad, "✗"),
-        None if board.approvals.iter().any(|ask| ask.spark == row.spark) => (Tone::Warn, "?"),
+        None if board.approvals.iter().any(|ask| ask.spark == row.spark)
+            || board.questions().any(|open| open.spark == Some(row.spark)) =>
+        {
+            (Tone::Warn, "?")
+        }
         None if scene.is_left => (Tone::Warn, "■"),
         None if board.is_busy(row.spark) => (Tone::Accent, spinner(scene.beat)),
         None => (Tone::Quiet, "·"),
@@ -73,6 +77,13 @@ pub(super) fn column(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>
         let used = costs.sparks.get(&row.spark).map(|costs| costs.tally.at_most()).unwrap_or_default();
         let used = format!("   {} tokens · {}", used.short_tokens(), used.money());
         lines.push(Line::styled(cut(&used, wide), scene.style(Tone::Quiet)));
+        lines.push(Line::default());
+    }
+    if let Some(list) = &board.todo {
+        lines.push(Line::styled(
+            cut(&format!(" {}", clean_line(&list.words())), wide),
+            scene.style(Tone::Text),
+        ));
         lines.push(Line::default());
     }
     plan(scene, wide, usize::from(area.height).saturating_sub(lines.len()) / 2, &mut lines);

@@ -69,6 +69,7 @@ pub(super) fn is_shown(scene: &ViewModel<'_>, item: &Item) -> bool {
     match item.kind {
         ItemKind::ToolResult { .. }
         | ItemKind::Refused { .. }
+        | ItemKind::Answered { .. }
         | ItemKind::Lost { tool_use: Some(_) }
         | ItemKind::SparkEnd(TurnCause::Done | TurnCause::Interrupted)
         | ItemKind::Sealed(StopCause::Finished) => false,

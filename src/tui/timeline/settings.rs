@@ -57,6 +57,7 @@ fn told(setting: &Setting) -> Option<(Tone, String)> {
         Setting::Offered(offered) => quiet(phrases::offered(offered.as_deref())),
         Setting::Sources(sources) => quiet(format!("tool sources: {}", names_shown(sources))),
         Setting::Effort(effort) => quiet(phrases::effort(*effort)),
+        Setting::Gates(gates) => quiet(format!("gates {}", names_shown(gates))),
         Setting::Unknown(_) => quiet(phrases::NEWER.to_owned()),
     }
 }

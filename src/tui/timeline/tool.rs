@@ -8,6 +8,7 @@ use crate::projection::phrases;
 use crate::projection::transcript::Item;
 use crate::protocol::effect::Order;
 use crate::protocol::event::{ArenaEvent, Judgement, PrepareResult, ToolResolved, ToolStatus, ToolUse};
+use crate::protocol::inside::{self, InsideCall};
 use crate::protocol::message::Part;
 use crate::protocol::{EventRef, Lane, SparkId};
 
@@ -37,6 +38,16 @@ impl Page<'_> {
                 out.extend(self.output(&data.text));
                 out
             }
+            Some(ArenaEvent::ToolAnswered(data)) => {
+                let kept = InsideCall::named(&name, args);
+                let said = inside::words(data, &|at| self.scene.event(at)).unwrap_or_default();
+                let mut out = vec![self.headline(Tone::Good, "● ", &name, &what, "")];
+                out.extend(self.output(&match kept {
+                    Some(InsideCall::Todo(list)) => list.lines().collect::<Vec<_>>().join("\n"),
+                    _ => said,
+                }));
+                out
+            }
             Some(ArenaEvent::CallLost(data)) => {
                 let mut out = vec![self.headline(Tone::Warn, "? ", &name, &what, "outcome unknown")];
                 out.extend(self.output(&data.text));
@@ -62,7 +73,7 @@ impl Page<'_> {
         if let Some(preview) = self.preview(tool_use).filter(|preview| is_diff(preview)) {
             out.extend(self.changes(preview));
         } else if body.exit.is_some() || body.status != ToolStatus::Ok || self.is_open {
-            out.extend(self.output(without_status(&body.content)));
+            out.extend(self.output(without_status(&body.words())));
         }
         out.extend(self.told(&body.notes));
         out
@@ -86,6 +97,8 @@ impl Page<'_> {
         let open = rows.into_iter().find_map(|(call, open)| match &open.order {
             Order::Tool(of) if of.tool_use == tool_use => Some((call, open, "running")),
             Order::Ask(of) if of.tool_use == tool_use => Some((call, open, "asks")),
+            Order::Gate(of) if of.tool_use == tool_use => Some((call, open, "waits for a gate")),
+            Order::Question(of) if of.tool_use == tool_use => Some((call, open, "asks you")),
             Order::Prepare(of) if of.tool_use == tool_use => Some((call, open, "looks first")),
             _ => None,
         });
@@ -94,7 +107,9 @@ impl Page<'_> {
         };
         let (end, mark) = match (self.scene.is_left, word) {
             (true, _) => ("left open".to_owned(), "■ ".to_owned()),
-            (false, "asks") => (format!("{word} · {}", self.scene.elapsed(open.since)), "? ".to_owned()),
+            (false, "asks" | "asks you") => {
+                (format!("{word} · {}", self.scene.elapsed(open.since)), "? ".to_owned())
+            }
             (false, _) => {
                 let end = format!("{word} · {}", self.scene.elapsed(open.since));
                 (end, format!("{} ", spinner(self.scene.beat)))
@@ -102,6 +117,10 @@ impl Page<'_> {
         };
         let mark = mark.as_str();
         let mut out = vec![self.headline(Tone::Warn, mark, name, what, &end)];
+        if let Some(question) = board.questions().find(|question| question.call == call) {
+            let lines = question.asked.lines().collect::<Vec<_>>().join("\n");
+            out.extend(self.wrapped(Tone::Warn, "  ", &clean(&lines)));
+        }
         for lane in [Lane::Stdout, Lane::Stderr] {
             if let Some(partial) = board.partial(call, lane) {
                 out.extend(self.tail(&partial.text));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use agon::arena::ArenaPorts;
+use agon::arena::{ArenaPorts, Attendance};
 use agon::assembly::SystemClock;
 use agon::bus::Bus;
 use agon::eventlog::SessionStore;
@@ -261,6 +261,10 @@ impl EventLog for Refusing {
         self.log.put_blob(bytes).await
     }
 
+    fn blob(&self, sha256: &str) -> Option<Vec<u8>> {
+        self.log.blob(sha256)
+    }
+
     fn head(&self) -> Head {
         self.log.head()
     }
@@ -368,7 +372,7 @@ async fn on(
         workers: BTreeMap::new(),
         clock: Arc::new(SystemClock),
         secrets: Vec::new(),
-        attended: false,
+        attended: Attendance::Unattended,
     };
     spec.limits.max_seconds = max_seconds;
     Arena::open(uuid::Uuid::now_v7().to_string(), spec, ports).await.unwrap()

@@ -27,14 +27,15 @@ fn what_holds_secrets_or_lies_outside_is_not_read_and_the_model_is_told() {
     assert!(!log.contains("hunter2") && !log.contains("nobody's business"), "{log}");
     let log = entries(&log);
     let failed = log.iter().filter(|entry| kinds(entry)[0] == "effect_failed");
-    let why: Vec<String> = failed
+    let mut why: Vec<String> = failed
         .map(|entry| entry["events"][0]["data"]["body"]["error"].as_str().unwrap().to_owned())
         .collect();
+    why.sort();
     assert_eq!(
         why,
         [
-            "`@.env` was not read: the policy denies reading `.env`",
             "`@../outside.txt` was not read: `../outside.txt` leads outside the workspace",
+            "`@.env` was not read: the policy denies reading `.env`",
             "`@gone.rs` was not read: `gone.rs` does not exist",
             "`@someone` was not read: `someone` does not exist",
         ]

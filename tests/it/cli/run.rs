@@ -418,3 +418,40 @@ fn a_state_folder_that_cannot_be_written_is_no_reason_for_a_weaker_sandbox() {
     assert!(ran.status.code() == Some(2) && said.contains("/proc/none"), "{said}");
     assert!(!said.contains("--sandbox none") && !said.contains("confine"), "{said}");
 }
+
+const ASKS: &str = "[[answer]]\ncalls = [{ tool = \"todo\", args = { items = [{ text = \"ask\", state = \"doing\" }, { text = \"write\", state = \"open\" }] } }]\n\
+    [[answer]]\ncalls = [{ tool = \"ask_user\", args = { question = \"Tabs or spaces?\", choices = [\"tabs\", \"spaces\"] } }]\n\
+    [[answer]]\nexpect = \"spaces\"\ntext = \"spaces it is\"\n";
+
+#[test]
+fn a_question_pauses_with_4_whatever_yes_says_and_resume_answers_it() {
+    for yes in [&[][..], &["--yes"]] {
+        let env = scripted(ASKS);
+        let ran = env.run(&[&["run", "format it"], yes].concat());
+        check(&ran, 4, "");
+        let id = ids(&env).remove(0);
+        let yes = yes.iter().map(|flag| format!(" {flag}")).collect::<String>();
+        let hint = format!("hint: agon resume {id} --answer TEXT{yes}\n");
+        assert!(ran.stderr.ends_with(&hint), "{ran}");
+        assert!(ran.stderr.contains("Tabs or spaces?   1  tabs   2  spaces"), "{ran}");
+        check(&env.run(&["resume", &id]), 4, "");
+        check(&env.run(&["resume", &id, "--answer", "2"]), 0, "spaces it is\n");
+        let again = env.run(&["resume", &id, "--answer", "1"]);
+        assert_eq!(again.code, 2, "{again}");
+        assert_eq!(env.run(&["verify", &id]).code, 0);
+        let report = env.run(&["report", &id, "--format", "md"]).stdout;
+        assert!(report.contains("[>] ask\n[ ] write"), "{report}");
+    }
+}
+
+#[test]
+fn an_answer_to_nothing_is_refused_before_anything_is_recorded() {
+    let env = scripted(WRITES);
+    env.run(&["run", "write"]);
+    let id = ids(&env).remove(0);
+    let before = log(&env);
+    let ran = env.run(&["resume", &id, "--answer", "yes"]);
+    assert_eq!(ran.code, 2, "{ran}");
+    assert!(ran.stderr.contains("the session asks nothing that `--answer` could answer"), "{ran}");
+    assert_eq!(log(&env), before);
+}

@@ -27,6 +27,7 @@ pub fn opened(id: &str) -> Entry {
         tools: Vec::new(),
         offered: None,
         sources: vec![],
+        gates: vec![],
         effort: None,
         policy: Policy::default(),
         limits: Limits::default(),

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use agon::eventlog::{LogError, SessionStore};
 use agon::ports::EventLog;
-use agon::protocol::event::{Answered, Blob, SessionForked, ToolResolved, ToolStatus, ToolUse};
+use agon::protocol::event::{Answered, Blob, ResultPart, SessionForked, ToolResolved, ToolStatus, ToolUse};
+use agon::protocol::message::ImagePart;
 use agon::protocol::{ArenaEvent, CallId, Entry, EventRef, Fact};
 
 use super::kit::*;
@@ -117,7 +118,12 @@ fn a_fork_has_the_same_bytes_and_goes_its_own_way() {
     assert_eq!(std::fs::read_dir(sessions).unwrap().count(), 11, "nothing half made is left");
 }
 
-fn resolved(seq: u64, sha256: &str) -> Entry {
+fn picture(sha256: &str) -> ResultPart {
+    let (sha256, mime, words) = (sha256.to_owned(), "image/png".to_owned(), "a form".to_owned());
+    ResultPart::Image(ImagePart { sha256, mime, bytes: 3, width: 1, height: 1, words })
+}
+
+fn resolved(seq: u64, sha256: &str, pictures: &[&str]) -> Entry {
     let tool_use = ToolUse { answer: EventRef::fact(0), part: 0 };
     let blob = Some(Blob { sha256: sha256.to_owned(), bytes: 3 });
     let content = "cut".to_owned();
@@ -129,6 +135,7 @@ fn resolved(seq: u64, sha256: &str) -> Entry {
         exit: None,
         ms: 0,
         seen: Vec::new(),
+        parts: pictures.iter().map(|name| picture(name)).collect(),
         blob,
         by: None,
     };
@@ -144,21 +151,25 @@ fn a_session_travels_with_its_blobs_and_is_refused_when_it_exists_or_is_damaged(
     let hash = block_on(log.put_blob(b"abc".to_vec())).unwrap();
     assert_eq!(hash, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     assert_eq!(block_on(log.put_blob(b"abc".to_vec())).unwrap(), hash);
+    let shown = block_on(log.put_blob(b"picture".to_vec())).unwrap();
+    assert_eq!(log.blob(&shown).as_deref(), Some(&b"picture"[..]));
     let evil = "../../../etc/passwd";
-    append(&log, [usual(0), resolved(1, &hash), resolved(2, evil)]).unwrap();
+    assert_eq!(log.blob(evil), None);
+    append(&log, [usual(0), resolved(1, &hash, &[&shown]), resolved(2, evil, &[evil])]).unwrap();
     drop(log);
     let out = folder.path().join("export.jsonl");
     let session = store.find(ID).unwrap();
     let copied = store.export(&session, &out).unwrap();
-    assert_eq!((copied.entries, copied.blobs, copied.missing), (3, 1, vec![evil.to_owned()]));
+    assert_eq!((copied.entries, copied.blobs, copied.missing), (3, 2, vec![evil.to_owned()]));
     assert_eq!(std::fs::read(&out).unwrap(), std::fs::read(&session.log).unwrap());
     assert!(matches!(store.export(&session, &out), Err(LogError::Io { .. })), "nothing is overwritten");
     assert!(matches!(store.import(&out), Err(LogError::Exists(_))));
 
     let elsewhere = SessionStore::new(folder.path().join("elsewhere"));
     let copied = elsewhere.import(&out).unwrap();
-    assert_eq!((copied.session.id.as_str(), copied.entries, copied.blobs), (ID, 3, 1));
+    assert_eq!((copied.session.id.as_str(), copied.entries, copied.blobs), (ID, 3, 2));
     assert_eq!(elsewhere.blob(&hash).unwrap(), b"abc");
+    assert_eq!(elsewhere.blob(&shown).unwrap(), b"picture");
     let (again, _) = open(&elsewhere, &copied.session).unwrap();
     append(&again.log, [said(3, "goes on")]).unwrap();
 

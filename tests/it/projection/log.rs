@@ -71,6 +71,7 @@ fn spec() -> Spec {
             structured: Default::default(),
             temperature_pm: None,
             refuses: vec![],
+            images: false,
             fallbacks: vec![],
         }],
         personas: vec![PersonaSpec {
@@ -86,6 +87,7 @@ fn spec() -> Spec {
         tools: vec![],
         offered: None,
         sources: vec![],
+        gates: vec![],
         effort: None,
         policy: Policy::default(),
         limits: Limits::default(),
@@ -216,6 +218,7 @@ fn resolved(call: u64, part: u16, status: ToolStatus, exit: Option<i32>, content
             exit,
             ms: 12,
             seen: vec![],
+            parts: vec![],
             blob: None,
             by: None,
         },

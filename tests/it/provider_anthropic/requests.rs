@@ -4,7 +4,7 @@ use agon::protocol::message::{AnswerSchema, Structured, ToolDecl};
 use agon::provider::ServerConfigError;
 
 use super::*;
-use crate::support::message;
+use crate::support::{message, picture};
 
 fn result(id: &str, name: &str, content: &str, is_error: bool) -> Part {
     Part::Result { id: id.into(), name: name.into(), content: content.into(), is_error }
@@ -60,13 +60,7 @@ async fn conversation(server: &Server) -> Request {
     let answer = call(server, &whole).await.0.unwrap().message;
     whole.messages.extend([
         message(Role::Assistant, answer),
-        message(
-            Role::Tool,
-            vec![
-                result("toolu_2", "list", "[e5] a", false),
-                Part::Image { media: "image/png".into(), data: "AAAA".into() },
-            ],
-        ),
+        message(Role::Tool, vec![result("toolu_2", "list", "[e5] a", false), picture("AAAA")]),
         message(Role::Tool, vec![result("toolu_1", "read", "[e6] text", false)]),
         said(Role::User, "And now?"),
         said(Role::System, "Ten steps are left."),

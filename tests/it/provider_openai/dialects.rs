@@ -5,7 +5,7 @@ use agon::provider::openai::{DIALECTS, OpenAi};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::support::message;
+use crate::support::{message, picture};
 
 fn in_dialect(url: &str, dialect: &str) -> OpenAi {
     OpenAi::new(ServerConfig { dialect: Some(dialect.into()), ..config(url) }).unwrap()
@@ -47,10 +47,7 @@ fn conversation() -> Request {
             vec![thought("", Some(details)), Part::Opaque(signed), asked("c1"), asked("c1")],
         ),
         message(Role::Tool, vec![result("c1", "[e5] one")]),
-        message(
-            Role::Tool,
-            vec![result("c1", "[e6] two"), Part::Image { media: "image/png".into(), data: "AAAA".into() }],
-        ),
+        message(Role::Tool, vec![result("c1", "[e6] two"), picture("AAAA")]),
         said(Role::System, "Ten steps are left."),
         said(Role::User, "Write a summary."),
     ]);

@@ -1,12 +1,12 @@
 //! What is sent: messages, tools, schemas, address, headers and key.
 
-use agon::protocol::message::{AnswerSchema, Args, Finish, Part, Structured, ToolDecl};
+use agon::protocol::message::{AnswerSchema, Args, Finish, Part, Pictures, Structured, ToolDecl};
 use agon::protocol::{Lane, Role};
 use agon::provider::openai::OpenAi;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::support::message;
+use crate::support::{message, picture};
 
 /// What the server is sent for a request, and how it was asked.
 async fn sent(request: &Request) -> Value {
@@ -27,13 +27,7 @@ fn asked(id: &str, name: &str, args: Args) -> Part {
 async fn a_whole_conversation() {
     let mut whole = request(vec![
         said(Role::System, "You are a coder."),
-        message(
-            Role::User,
-            vec![
-                Part::Text { text: "what is this?".into() },
-                Part::Image { media: "image/png".into(), data: "AAAA".into() },
-            ],
-        ),
+        message(Role::User, vec![Part::Text { text: "what is this?".into() }, picture("AAAA")]),
         message(
             Role::Assistant,
             vec![
@@ -45,13 +39,7 @@ async fn a_whole_conversation() {
             ],
         ),
         message(Role::Tool, vec![result("x", "write", "[e4] wrote")]),
-        message(
-            Role::Tool,
-            vec![
-                result("x", "read", "[e5] text"),
-                Part::Image { media: "image/png".into(), data: "BBBB".into() },
-            ],
-        ),
+        message(Role::Tool, vec![result("x", "read", "[e5] text"), picture("BBBB")]),
         message(Role::Tool, vec![result("", "read", "[e6] more")]),
         said(Role::User, "and now?"),
     ]);
@@ -63,12 +51,12 @@ async fn a_whole_conversation() {
     whole.tools =
         vec![ToolDecl { name: "read".into(), description: "Reads.".into(), schema: schema.clone() }.into()];
     let function = |id: &str, name: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
-    let picture = |data: &str| json!({"type": "image_url", "image_url": {"url": format!("data:image/png;base64,{data}")}});
+    let shown = |data: &str| json!({"type": "image_url", "image_url": {"url": format!("data:image/png;base64,{data}")}});
     let expected = json!({
         "model": "vendor/model-1",
         "messages": [
             {"role": "system", "content": "You are a coder."},
-            {"role": "user", "content": [{"type": "text", "text": "what is this?"}, picture("AAAA")]},
+            {"role": "user", "content": [{"type": "text", "text": "what is this?"}, shown("AAAA")]},
             {"role": "assistant", "content": "I look.", "tool_calls": [
                 function("x", "read", "{\"b\":1.10,\"a\":2}"),
                 function("x-2", "write", "{\"b\":"),
@@ -78,7 +66,7 @@ async fn a_whole_conversation() {
             {"role": "tool", "tool_call_id": "x", "content": "[e5] text"},
             {"role": "tool", "tool_call_id": "call", "content": "[e6] more"},
             {"role": "assistant", "content": "Noted."},
-            {"role": "user", "content": [picture("BBBB"), {"type": "text", "text": "and now?"}]},
+            {"role": "user", "content": [shown("BBBB"), {"type": "text", "text": "and now?"}]},
         ],
         "tools": [{"type": "function", "function": {"name": "read", "description": "Reads.", "parameters": schema}}],
         "temperature": 0.7,
@@ -88,6 +76,18 @@ async fn a_whole_conversation() {
     });
     let sent = sent(&whole).await;
     assert_eq!(sent, expected, "{sent:#}");
+}
+
+#[tokio::test]
+async fn a_picture_that_cannot_be_read_or_is_not_taken_is_sent_as_its_words() {
+    let mut seen = request(vec![
+        said(Role::User, "look"),
+        message(Role::Assistant, vec![asked("x", "show", Args::Json(json!({})))]),
+        message(Role::Tool, vec![result("x", "show", "[e5] taken"), picture("AAAA")]),
+    ]);
+    seen.pictures = Pictures::default();
+    let expected = "[e5] taken\n[image/png of 640×480: a login form]";
+    assert_eq!(sent(&seen).await["messages"][2]["content"], expected);
 }
 
 #[tokio::test]

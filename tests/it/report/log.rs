@@ -150,6 +150,7 @@ fn spec() -> Spec {
         structured: Default::default(),
         temperature_pm: None,
         refuses: vec![],
+        images: false,
         fallbacks: vec![],
     };
     let persona = |id: &&str| PersonaSpec {
@@ -176,6 +177,7 @@ fn spec() -> Spec {
         tools: vec![],
         offered: None,
         sources: vec![],
+        gates: vec![],
         effort: None,
         policy: Policy::default(),
         limits: Limits::default(),
@@ -373,6 +375,7 @@ fn the_proof(log: &mut Builder, story: &Story) -> EventRef {
         exit: None,
         ms: 3,
         seen: vec![],
+        parts: vec![],
         blob: None,
         by: None,
     };

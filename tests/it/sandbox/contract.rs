@@ -194,24 +194,32 @@ pub async fn the_environment_holds_few_names_and_no_descriptor_of_ours(opened: O
         "GOPATH",
         "NVM_DIR",
         "PYENV_ROOT",
-        "CARGO_NET_OFFLINE",
         "RUSTC_WRAPPER",
         "npm_config_cache",
         "npm_config_update_notifier",
-        "npm_config_offline",
-        "PIP_NO_INDEX",
         "PIP_CACHE_DIR",
         "UV_CACHE_DIR",
-        "UV_OFFLINE",
         "GOCACHE",
         "GIT_EDITOR",
         "GIT_TERMINAL_PROMPT",
     ];
+    // How tools find agon's proxy.
+    let is_of_the_proxy = |name: &str| {
+        let of_java = ["MAVEN_OPTS", "GRADLE_OPTS", "JAVA_OPTS"];
+        let retries = ["CARGO_NET_RETRY", "PIP_RETRIES", "npm_config_fetch_retries"];
+        let is_setting = agon::sandbox::proxy::origins::is_passed_on(name);
+        is_setting
+            || name.to_lowercase().contains("proxy")
+            || of_java.contains(&name)
+            || retries.contains(&name)
+    };
     let is_of_git = |name: &str| name.starts_with("GIT_CONFIG_");
     let names: Vec<&str> = end.stdout.lines().collect();
     assert!(names.contains(&"PATH") && names.contains(&"TERM"), "{names:?}");
     assert!(
-        names.iter().all(|name| { allowed.contains(name) || tools.contains(name) || is_of_git(name) }),
+        names.iter().all(|name| {
+            allowed.contains(name) || tools.contains(name) || is_of_the_proxy(name) || is_of_git(name)
+        }),
         "{names:?}"
     );
     // What agon opened itself is never passed on; what it was started with by others may be.

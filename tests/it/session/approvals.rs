@@ -120,7 +120,7 @@ fn an_open_question_is_looked_at_and_asked_again_after_a_kill() {
     world.model_says(calls(&[("run", json!({}))]));
     prepared(&mut world, 0);
     let open = world.session.open_asks();
-    assert!(world.session.waits_for_people());
+    assert!(world.session.waits_for_people(false));
     let mut world = reopened(world);
     let decided = world.give(resumed(vec![], 0));
     assert_eq!(kinds(&decided), ["call_cancelled", "effect_ordered"]);

@@ -1,5 +1,6 @@
 //! Mentions: read before anybody begins, shown to whoever works, never lost and never in anybody's way.
 
+use agon::protocol::CallId;
 use agon::protocol::effect::{Effect, OutcomeBody};
 use agon::protocol::effect::{MentionContext, MentionOrder};
 use agon::protocol::event::*;
@@ -11,8 +12,12 @@ use serde_json::json;
 use super::kit::*;
 use crate::support::world::*;
 
+/// The first place that is being read.
 fn reading(world: &World) -> (u64, u32, Effect) {
-    world.the(|effect| matches!(effect, Effect::Mention { .. }))
+    let open = world.session.outstanding().into_iter();
+    let mut effects =
+        open.filter_map(|open| Some((open.call.0, open.attempt, world.session.effect(open.call)?)));
+    effects.find(|(_, _, effect)| matches!(effect, Effect::Mention { .. })).expect("nothing is read")
 }
 
 /// Reads the place that is read now.
@@ -33,15 +38,16 @@ fn said(request: &Request) -> Vec<String> {
 }
 
 #[test]
-fn what_the_prompt_mentions_is_read_one_after_another_before_anybody_begins() {
+fn what_the_prompt_mentions_is_read_at_once_and_said_in_its_order_whatever_comes_first() {
     let mut world = World::open(spec());
     let opened = world.prompt("mend @src/a.rs:1-2 like @b/");
-    assert_eq!(kinds(&opened), ["turn_opened", "effect_ordered"]);
-    let (_, _, first) = reading(&world);
+    assert_eq!(kinds(&opened), ["turn_opened", "effect_ordered", "effect_ordered"]);
+    let (call, _, first) = reading(&world);
     let Effect::Mention { order: MentionOrder { place }, .. } = first else { panic!() };
     assert_eq!((place.path.as_str(), place.first, place.last), ("src/a.rs", Some(1), Some(2)));
     world.check();
-    assert_eq!(kinds(&read(&mut world)), ["effect_ordered"], "the next place");
+    let second = world.session.effect(CallId(call + 1)).unwrap();
+    assert_eq!(kinds(&world.answer(call + 1, 1, succeed(&second).unwrap())), [""; 0], "the first is awaited");
     world.check();
     let begun = read(&mut world);
     assert_eq!(kinds(&begun), ["spark_ignited", "budget_reserved", "model_called"]);
@@ -50,8 +56,8 @@ fn what_the_prompt_mentions_is_read_one_after_another_before_anybody_begins() {
         said(&request),
         [
             "mend @src/a.rs:1-2 like @b/",
-            "[e2] @src/a.rs:1-2\n     1\twords of src/a.rs\n",
-            "[e3] @b/\n     1\twords of b/\n"
+            "[e3] @src/a.rs:1-2\n     1\twords of src/a.rs\n",
+            "[e2] @b/\n     1\twords of b/\n"
         ]
     );
     world.check();
@@ -115,8 +121,8 @@ fn words_said_before_anybody_begins_are_told_with_the_prompt() {
         said(&request),
         [
             "mend @a.rs",
-            "and @b.rs",
             "[e3] @a.rs\n     1\twords of a.rs\n",
+            "and @b.rs",
             "[e4] @b.rs\n     1\twords of b.rs\n"
         ]
     );
@@ -145,7 +151,8 @@ fn an_interrupt_while_something_is_read_ends_the_turn() {
     let mut world = World::open(spec());
     world.prompt("mend @a.rs and @b.rs");
     let told = world.give(ArenaEvent::InterruptRequested(InterruptRequested { spark: None }));
-    assert_eq!(kinds(&told), ["call_cancelled"]);
+    assert_eq!(kinds(&told), ["call_cancelled", "call_cancelled"]);
+    assert_eq!(kinds(&unreadable(&mut world, FailStatus::Cancelled, "reading was cancelled")), [""; 0]);
     let ended = unreadable(&mut world, FailStatus::Cancelled, "reading was cancelled");
     assert_eq!(kinds(&ended), ["turn_closed"]);
     assert_eq!(cause(&world), TurnCause::Interrupted);

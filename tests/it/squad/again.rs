@@ -104,6 +104,9 @@ fn with_the_tree_put_back_the_same_squad_makes_no_call_and_leaves_the_same_tree(
     std::fs::remove_dir_all(env.home().join("cache")).unwrap();
     let replayed = env.run(&["replay", "latest"]);
     assert!(replayed.code == 0 && replayed.stdout.contains("the recorded run of session"), "{replayed}");
+    // What was applied from the cache is a turn's change like any other.
+    let undone = env.run(&["undo"]);
+    assert_eq!((undone.code, greeting(&env).as_str()), (0, BEFORE), "{undone}");
 }
 
 #[test]

@@ -155,7 +155,7 @@ fn what_would_be_written_is_asked_about_whole_and_looked_at_again_after_the_yes(
     let asks = |spec: &mut Spec| spec.policy = Policy::default();
     let mut world = found(&["f"], asks);
     let (call, digest) = world.session.open_asks().remove(0);
-    assert!(world.session.waits_for_people());
+    assert!(world.session.waits_for_people(false));
     let yes = |choice| {
         ArenaEvent::ApprovalAnswered(ApprovalAnswered {
             call,

@@ -1,5 +1,11 @@
 //! Chance that is the same in every run.
 
+use agon::protocol::event::ModelReply;
+use agon::protocol::message::{Args, Finish, Part};
+use serde_json::json;
+
+use super::world::reply;
+
 /// A small deterministic generator.
 pub struct Dice(pub u64);
 
@@ -10,4 +16,24 @@ impl Dice {
         self.0 ^= self.0 << 17;
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % sides
     }
+}
+
+/// Some tool calls, fitting or not.
+pub fn random_calls(dice: &mut Dice) -> ModelReply {
+    let names = ["look", "put", "run", "nothing", "todo", "ask_user"];
+    let parts = (0..=dice.roll(3))
+        .map(|i| {
+            let name = names[dice.roll(names.len() as u64) as usize].to_owned();
+            let args = match (name.as_str(), dice.roll(8)) {
+                (_, 0) => Args::Broken("{".to_owned()),
+                (_, 1) => Args::Json(json!({"path": "[secret:KEY]"})),
+                ("todo", 2..6) => Args::Json(json!({"items": [{"text": "a", "state": "open"}]})),
+                ("ask_user", 2..6) => Args::Json(json!({"question": "which?"})),
+                (_, n) => Args::Json(json!({"path": format!("f{}", n % 3)})),
+            };
+            // Providers repeat ids, even within one answer.
+            Part::Call { id: format!("id{i}"), name, args }
+        })
+        .collect();
+    reply(parts, Finish::ToolCalls)
 }

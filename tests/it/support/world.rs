@@ -1,6 +1,6 @@
 //! A pure world around a session: answers its effects, checks after every step what must always hold.
 
-use agon::protocol::effect::{CheckOrder, DiffOrder, MentionOrder, ModelContext};
+use agon::protocol::effect::{CheckOrder, DiffOrder, GateOrder, MentionOrder, ModelContext};
 use agon::protocol::effect::{Effect, Outcome, OutcomeBody};
 use agon::protocol::event::*;
 use agon::protocol::message::{Args, Finish, Part, Request, Usage};
@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use super::dice::Dice;
+use super::dice::random_calls;
 pub use super::requests::well_formed;
 
 use super::requests;
@@ -32,6 +33,7 @@ pub fn spec() -> Spec {
         structured: Default::default(),
         temperature_pm: None,
         refuses: vec![],
+        images: false,
         fallbacks: fallbacks.iter().map(|s| (*s).to_owned()).collect(),
     };
     Spec {
@@ -61,6 +63,7 @@ pub fn spec() -> Spec {
         ],
         offered: None,
         sources: vec![],
+        gates: vec![],
         effort: None,
         policy: Policy::default(),
         limits: Limits::default(),
@@ -69,6 +72,14 @@ pub fn spec() -> Spec {
         blueprint: None,
         cache: None,
     }
+}
+
+/// The same with the tools that agon answers itself.
+pub fn spec_with_inside() -> Spec {
+    let mut spec = spec();
+    let builtin = agon::toolvault::ToolVault::builtin().unwrap().specs();
+    spec.tools.extend(builtin.into_iter().filter(|tool| tool.inside.is_some()));
+    spec
 }
 
 /// A policy that allows everything.
@@ -250,6 +261,7 @@ impl World {
                         }
                     }
                     ArenaEvent::ToolResolved(data) => *ends.entry(data.body.tool_use).or_default() += 1,
+                    ArenaEvent::ToolAnswered(data) => *ends.entry(data.tool_use).or_default() += 1,
                     ArenaEvent::ToolRefused(data) => *ends.entry(data.tool_use).or_default() += 1,
                     ArenaEvent::CallLost(CallLost { tool_use: Some(id), .. }) => {
                         *ends.entry(*id).or_default() += 1
@@ -334,6 +346,10 @@ pub fn succeed(effect: &Effect) -> Option<OutcomeBody> {
         Effect::Mention { order: MentionOrder { place }, .. } => {
             OutcomeBody::MentionExpanded(super::squad::mentioned(place))
         }
+        Effect::Gate { order, .. } => {
+            let GateOrder { gate, tool_use, digest, .. } = order.clone();
+            OutcomeBody::GateAnswered(GateAnswered { gate, tool_use, digest, verdict: Verdict::Pass })
+        }
         Effect::Diff { order: DiffOrder { from, .. }, .. } => {
             OutcomeBody::DiffTaken(super::squad::diff(from))
         }
@@ -346,7 +362,18 @@ pub fn succeed(effect: &Effect) -> Option<OutcomeBody> {
 
 pub fn resolved(tool_use: ToolUse, status: ToolStatus, content: &str) -> ToolResolved {
     let (content, seen, notes) = (content.to_owned(), vec![], vec![]);
-    ToolResolved { tool_use, status, content, exit: None, ms: 3, seen, notes, blob: None, by: None }
+    ToolResolved {
+        tool_use,
+        status,
+        content,
+        exit: None,
+        ms: 3,
+        seen,
+        parts: vec![],
+        notes,
+        blob: None,
+        by: None,
+    }
 }
 
 /// One random step: mostly an outcome of something open, sometimes a wish, sometimes nonsense.
@@ -365,6 +392,12 @@ pub fn random_step(world: &mut World, dice: &mut Dice) {
         if let Some(body) = random_outcome(&effect, dice, chosen.cancelled) {
             world.answer(chosen.call.0, chosen.attempt, body);
         } else {
+            if matches!(effect, Effect::Question { .. }) {
+                let text = ["yes", " "][usize::from(dice.roll(5) == 0)].to_owned();
+                let call = chosen.call;
+                world.give(ArenaEvent::QuestionAnswered(QuestionAnswered { call, text, by: "t".into() }));
+                return;
+            }
             for (call, digest) in world.session.open_asks() {
                 let choice = match dice.roll(4) {
                     0 => Choice::Deny("not now".to_owned()),
@@ -435,6 +468,17 @@ fn random_outcome(effect: &Effect, dice: &mut Dice, cancelled: bool) -> Option<O
             }
             _ => return succeed(effect),
         },
+        Effect::Gate { order, .. } => match dice.roll(5) {
+            0 => {
+                OutcomeBody::EffectFailed(EffectFailed { status: FailStatus::Failed, error: "no".to_owned() })
+            }
+            roll => {
+                let verdicts = [Verdict::Deny("no".into()), Verdict::Ask("look".into())];
+                let verdict = verdicts.into_iter().nth(roll as usize - 1).unwrap_or(Verdict::Pass);
+                let GateOrder { gate, tool_use, digest, .. } = order.clone();
+                OutcomeBody::GateAnswered(GateAnswered { gate, tool_use, digest, verdict })
+            }
+        },
         Effect::Tool { context: call, .. } => {
             let status = match dice.roll(5) {
                 0 => ToolStatus::Failed,
@@ -455,24 +499,7 @@ fn random_outcome(effect: &Effect, dice: &mut Dice, cancelled: bool) -> Option<O
         Effect::Check { order: CheckOrder { command }, .. } if dice.roll(3) == 0 => {
             OutcomeBody::CheckRan(super::squad::check(command, 1))
         }
-        Effect::Ask { .. } => return None,
+        Effect::Ask { .. } | Effect::Question { .. } => return None,
         other => return super::cache::random(other, dice).or_else(|| succeed(other)),
     })
-}
-
-fn random_calls(dice: &mut Dice) -> ModelReply {
-    let names = ["look", "put", "run", "nothing"];
-    let parts = (0..=dice.roll(3))
-        .map(|i| Part::Call {
-            // Providers repeat ids, even within one answer.
-            id: format!("id{}", i),
-            name: names[dice.roll(names.len() as u64) as usize].to_owned(),
-            args: match dice.roll(8) {
-                0 => Args::Broken("{".to_owned()),
-                1 => Args::Json(json!({"path": "[secret:KEY]"})),
-                n => Args::Json(json!({"path": format!("f{}", n % 3)})),
-            },
-        })
-        .collect();
-    reply(parts, Finish::ToolCalls)
 }

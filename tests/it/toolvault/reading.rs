@@ -130,3 +130,31 @@ async fn a_search_of_many_files_shows_the_first_matches_by_path() {
     paths.retain(|path| path.contains("/f3"));
     assert_eq!(found, paths.concat());
 }
+
+#[tokio::test]
+async fn the_first_file_that_is_read_in_a_folder_brings_its_instructions_once() {
+    let mut bench = Bench::new();
+    bench.put("AGENTS.md", "of the workspace, read when the session was opened");
+    bench.put("a/CLAUDE.md", "be kind\n");
+    bench.put("a/b/AGENTS.md", "be brief\n");
+    bench.put("a/b/CLAUDE.md", "never read next to the other one");
+    bench.put("a/b/c.txt", "text\n");
+    let first = bench.ok("read_file", json!({"path": "a/b/c.txt"})).await;
+    assert_eq!(
+        first,
+        format!(
+            "     1\ttext\n{}{}",
+            followed("a", "CLAUDE.md", "be kind"),
+            followed("a/b", "AGENTS.md", "be brief")
+        )
+    );
+    assert_eq!(bench.ok("read_file", json!({"path": "a/b/c.txt"})).await, "     1\ttext\n");
+    bench.put("a/b/AGENTS.md", "x".repeat(20_000));
+    bench.seen.clear();
+    let long = bench.ok("read_file", json!({"path": "a/b/c.txt"})).await;
+    has(&long, &["`a/b/AGENTS.md` has 20000 bytes; as instructions at most 16384 are read"]);
+}
+
+fn followed(folder: &str, name: &str, text: &str) -> String {
+    format!("\n[instructions for `{folder}/`, from `{folder}/{name}`]\n{text}\n")
+}

@@ -1,8 +1,9 @@
 //! Keys and pastes that come while something else lies on the screen than they were meant for.
 
+use agon::host::UndoWish;
 use agon::protocol::Choice;
-use agon::tui::{Act, ModelRow, Msg, SessionRow, State, update};
-use ratatui::crossterm::event::KeyCode::{Down, End, Enter, Esc, Home, Left, Right, Tab};
+use agon::tui::{Act, ModelRow, Msg, SessionRow, State, TurnChoice, update};
+use ratatui::crossterm::event::KeyCode::{Char, Down, End, Enter, Esc, Home, Left, Right, Tab};
 
 use super::keys::{answers, asked, ruled};
 use super::made::{ctrl, debate, demo, key, shown, state, typed};
@@ -86,6 +87,37 @@ fn a_model_is_picked_from_the_list_by_words_of_its_name() {
     assert!(!shown(&state, 80, 24).contains('\u{1b}'));
     assert_eq!(update(&mut state, key(Enter)), [Act::Model("openai/gpt-9\u{1b}[31m".to_owned())]);
     assert!(!shown(&state, 80, 24).contains("search:"));
+}
+
+#[test]
+fn a_turn_is_chosen_by_its_diff_and_taken_back_as_a_whole_or_in_part() {
+    for (last, files, talk) in
+        [(key(Enter), true, true), (key(Char('f')), true, false), (key(Char('w')), false, true)]
+    {
+        let mut state = state(&demo(), true);
+        let _ = typed(&mut state, "/rewind");
+        let _ = update(&mut state, key(Esc));
+        assert_eq!(update(&mut state, key(Enter)), [Act::Turns]);
+        assert!(shown(&state, 80, 24).contains("reading the turns…"));
+        let turn = |number: u32| {
+            let diff = format!("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new {number}\u{1b}[31m\n");
+            TurnChoice { number, title: format!("turn {number}: \u{1b}[31mwork"), diff }
+        };
+        let _ = update(&mut state, Msg::Turns(vec![turn(2), turn(1)]));
+        let _ = update(&mut state, key(Down));
+        let screen = shown(&state, 80, 24);
+        assert!(
+            screen.contains("▸ turn 1") && screen.contains("+new 1") && !screen.contains('\u{1b}'),
+            "{screen}"
+        );
+        let wish = UndoWish { turn: Some(1), files, talk, ..UndoWish::default() };
+        assert_eq!(update(&mut state, last), [Act::Undo(wish)]);
+        let _ = typed(&mut state, "/undo --force ");
+        assert_eq!(
+            update(&mut state, key(Enter)),
+            [Act::Undo(UndoWish { force: true, ..UndoWish::default() })]
+        );
+    }
 }
 
 #[test]

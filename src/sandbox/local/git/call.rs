@@ -47,10 +47,7 @@ impl GitCall {
 
     fn mount(&self) -> Mount {
         let upper = self.upper().into_os_string();
-        let kind = MountKind::Overlay {
-            upper,
-            work: self.layer.path().join("work").into_os_string(),
-        };
+        let kind = MountKind::Overlay { upper, work: self.layer.path().join("work").into_os_string() };
         Mount { target: self.place.common.clone().into_os_string(), kind }
     }
 

@@ -6,6 +6,7 @@ use crate::protocol::event::{
     TurnCause, WorkspaceFingerprinted,
 };
 use crate::protocol::message::Args;
+use crate::protocol::need::Need;
 use crate::protocol::spec::{Action, Risk};
 use crate::protocol::{CallId, Choice, EventRef};
 use crate::session::Session;
@@ -300,8 +301,19 @@ impl Session {
             let own = own.as_deref().and_then(|role| workspace.place_of(role));
             own.map_or(&workspace.sandbox, |place| &place.sandbox).confines()
         });
+        let tool = self.asked(data.tool_use).map(|(tool, _)| tool.to_owned()).unwrap_or_default();
+        let hosts = self.hosts_for(&tool, data.prepared);
+        let may_connect = hosts.iter().any(|rule| rule.action == Action::Allow);
+        let leaves = match self.event(data.prepared) {
+            Some(ArenaEvent::ToolPrepared(prepared)) => match &prepared.body.result {
+                PrepareResult::Ready(plan) => plan.needs.iter().any(Need::leaves_sandbox),
+                _ => false,
+            },
+            _ => false,
+        };
         let risk = self.use_mut(data.tool_use).and_then(|one| one.risk);
         self.with_cache(|cache| match risk {
+            Some(Risk::Execute) if may_connect || leaves => cache.spoil("it may have used the network"),
             Some(Risk::Execute) if !confined => cache.spoil(UNCONFINED),
             Some(Risk::Network) => cache.spoil("it used the network"),
             _ => {}

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::protocol::RULES;
-use crate::protocol::expand::digest_of;
-use crate::protocol::message::Message;
+use crate::protocol::event::ArenaEvent;
+use crate::protocol::expand::{ExpandError, digest_of};
+use crate::protocol::message::{Message, Part};
 use crate::protocol::spec::{Blueprint, ModelSpec, PersonaSpec, Risk, RoleSpec, Rule, Spec, ToolSpec};
 use crate::session::Session;
 
@@ -159,6 +160,18 @@ fn tools_in_use<'a>(spec: &'a Spec, roles: &[RoleSpec]) -> Vec<&'a ToolSpec> {
     spec.tools.iter().filter(used).collect()
 }
 
+/// The same message without the `[e42]` in front of its texts.
+fn without_reference(message: &Message) -> Arc<Message> {
+    let parts = message.parts.iter().map(|part| match part {
+        Part::Text { text } => {
+            let text = text.split_once("] ").map_or(text.as_str(), |(_, text)| text).to_owned();
+            Part::Text { text }
+        }
+        other => other.clone(),
+    });
+    Arc::new(Message { parts: parts.collect(), ..message.clone() })
+}
+
 fn persona_part(persona: &PersonaSpec) -> Value {
     let PersonaSpec { id, description: _, stance: _, model, tools, temperature_pm, effort, text } = persona;
     json!([id, model, tools, temperature_pm, effort, text])
@@ -174,23 +187,35 @@ fn model_part(model: &ModelSpec, spec: &Spec) -> Value {
         structured,
         temperature_pm,
         refuses,
+        images,
         fallbacks: _,
     } = model;
     let price = price.filter(|_| spec.limits.max_micro_usd.is_some());
-    match refuses.as_slice() {
-        [] => json!([name, context, max_output, price, structured, temperature_pm]),
-        refuses => json!([name, context, max_output, price, structured, temperature_pm, refuses]),
-    }
+    let images = images.then_some("images");
+    json!([name, context, max_output, price, structured, temperature_pm, refuses, images])
 }
 
 fn tool_part(tool: &ToolSpec) -> Value {
-    let ToolSpec { name, description, schema, risk, repeatable: _, output_cap, family: _, source: _ } = tool;
+    let ToolSpec {
+        name,
+        description,
+        schema,
+        risk,
+        repeatable: _,
+        output_cap,
+        family: _,
+        source: _,
+        inside: _,
+    } = tool;
     json!([name, description, schema, risk, output_cap])
 }
 
 impl Session {
     /// The key of the open turn, or why it has none.
     pub(super) fn this_key(&self) -> Result<String, String> {
+        if self.spec.as_ref().is_some_and(|spec| !spec.gates.is_empty()) {
+            return Err("a gate may judge its calls otherwise next time".to_owned());
+        }
         if let Some(model) = self.spec.as_deref().and_then(unidentified) {
             return Err(format!("it is not known what answers as `{model}`"));
         }
@@ -203,11 +228,18 @@ impl Session {
         let lead = self.sparks.get(&squad.roles.get(squad.lead)?.spark?)?;
         let transcript = lead.transcript();
         let items = transcript.iter().filter(|item| !item.is_pinned()).chain(&lead.queue);
-        let said = items.map(|item| item.said(&|at| self.event(at)).map(|(message, _)| Arc::clone(message)));
+        let said = items.map(|item| {
+            let (message, _) = item.said(&|at| self.event(at))?;
+            // Which of several mentions was read first says nothing.
+            Ok(match self.event(item.part.from) {
+                Some(ArenaEvent::MentionExpanded(_)) => without_reference(message),
+                _ => Arc::clone(message),
+            })
+        });
         Some(cache_key(
             spec,
             &Asked {
-                said: said.collect::<Result<_, _>>().ok()?,
+                said: said.collect::<Result<_, ExpandError>>().ok()?,
                 schema: turn.schema.as_ref(),
                 fingerprint,
                 git: git.as_deref(),

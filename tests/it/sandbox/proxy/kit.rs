@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use agon::protocol::spec::Action;
 use agon::sandbox::proxy::judge::HostRules;
+use agon::sandbox::proxy::upstream::Upstream;
 use agon::sandbox::proxy::{Proxy, Question, Wire};
 use async_trait::async_trait;
 use base64::Engine;
@@ -75,17 +76,28 @@ pub struct Served {
     pub proxy: Arc<Proxy>,
     pub address: SocketAddr,
     pub questions: mpsc::UnboundedReceiver<Question>,
-    task: JoinHandle<()>,
+    task: JoinHandle<std::convert::Infallible>,
 }
 
 impl Served {
     /// With these rules; a person can be asked where `asks`.
     pub async fn new(rules: &[(Action, &str)], asks: bool) -> Self {
+        Served::with(rules, asks, None).await
+    }
+
+    /// With everything allowed, by the proxy of the user's own at this address.
+    pub async fn through(url: &str) -> Self {
+        let upstream = Upstream::of(&|name| (name == "https_proxy").then(|| url.into()));
+        Served::with(&[(Action::Allow, "*")], false, upstream).await
+    }
+
+    async fn with(rules: &[(Action, &str)], asks: bool, upstream: Option<Upstream>) -> Self {
         let mut all = HostRules::default();
         rules.iter().for_each(|(action, need)| all.add(*action, need));
         let (net, (ask, questions)) = (Arc::new(Net::default()), mpsc::unbounded_channel());
         let wire: Arc<dyn Wire> = net.clone();
-        let proxy = Arc::new(Proxy::new(all, wire, asks.then_some(ask)).unwrap());
+        let proxy = Proxy::new(all, wire, asks.then_some(ask)).unwrap();
+        let proxy = Arc::new(proxy.through(upstream));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let task = tokio::spawn(Arc::clone(&proxy).serve(listener));
@@ -132,7 +144,7 @@ impl Served {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
             let mut byte = [0];
-            match timeout(Duration::from_secs(5), client.read(&mut byte)).await {
+            match timeout(Duration::from_secs(30), client.read(&mut byte)).await {
                 Ok(Ok(1)) => head.push(byte[0]),
                 _ => break,
             }
@@ -191,7 +203,7 @@ pub async fn server(answer: &'static [u8]) -> (SocketAddr, mpsc::UnboundedReceiv
 
 /// What the server hears next.
 pub async fn next(hears: &mut mpsc::UnboundedReceiver<Vec<u8>>) -> Option<Vec<u8>> {
-    timeout(Duration::from_secs(2), hears.recv()).await.ok().flatten()
+    timeout(Duration::from_secs(30), hears.recv()).await.ok().flatten()
 }
 
 /// The first message of a TLS client for this host.

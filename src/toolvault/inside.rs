@@ -1,0 +1,34 @@
+//! The tools that agon answers itself: known here by name and schema only, for no worker runs them.
+
+use async_trait::async_trait;
+
+use super::tool::spec;
+use crate::ports::{Preparation, Sandbox, Tool};
+use crate::protocol::effect::ToolCall;
+use crate::protocol::inside::{Inside, Question, Todo};
+use crate::protocol::spec::{Family, Risk, ToolSpec};
+
+const TODO: &str = "Keeps the list of steps of a task that has several; the person sees it. Give the whole list each \
+time, one step `doing`. Not for a task of one or two steps.";
+
+const ASK_USER: &str = "Asks the person a question and waits for the answer, which may take long. Only for what you \
+cannot find out yourself and must know to go on: a choice that is theirs, or a fact that only they have.";
+
+/// One of them.
+pub struct AnsweredInside(pub Inside);
+
+#[async_trait]
+impl Tool for AnsweredInside {
+    fn spec(&self) -> ToolSpec {
+        let name = self.0.name();
+        let made = match self.0 {
+            Inside::Todo => spec::<Todo>(name, TODO, Risk::Read),
+            Inside::AskUser | Inside::Unknown(_) => spec::<Question>(name, ASK_USER, Risk::Read),
+        };
+        ToolSpec { family: Some(Family::Plan), inside: Some(self.0), ..made }
+    }
+
+    async fn prepare(&self, _: &ToolCall, _: &dyn Sandbox) -> Result<Preparation, String> {
+        Err(format!("agon answers `{}` itself", self.0.name()))
+    }
+}

@@ -1,0 +1,51 @@
+//! Instruction files of subfolders: shown with the first file that is read there.
+
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+use crate::ports::{FileError, Files, ToolEnd};
+use crate::protocol::event::PathBase;
+use crate::protocol::expand::hex;
+use crate::protocol::names::INSTRUCTION_FILES;
+use crate::session::policy::DeniedPaths;
+
+/// Bytes of one that are read; a longer one is named.
+const MAX: u64 = 16 * 1024;
+
+/// Adds the instruction files of the folders that lead to a file, the outermost first. The workspace's own was read when
+/// the session was opened; what the spark has seen is not shown again.
+pub fn add(end: &mut ToolEnd, files: &dyn Files, path: &str, (seen, denied): (&[PathBase], &DeniedPaths)) {
+    let above = Path::new(path).ancestors().skip(1).filter_map(Path::to_str);
+    let mut folders: Vec<&str> = above.filter(|folder| !folder.is_empty()).collect();
+    folders.reverse();
+    for folder in folders {
+        for name in INSTRUCTION_FILES {
+            let file = format!("{folder}/{name}");
+            let is_known = |base: &PathBase| base.path == file && base.sha256.is_some();
+            if file == path || seen.iter().any(is_known) || denied.holds(&file) {
+                break;
+            }
+            match files.read(&file, MAX) {
+                Ok(bytes) => {
+                    let text = String::from_utf8_lossy(&bytes);
+                    end.content.push_str(&format!(
+                        "\n[instructions for `{folder}/`, from `{file}`]\n{}\n",
+                        text.trim_end()
+                    ));
+                    end.notes.push(format!("instructions of `{file}` are followed in `{folder}/`"));
+                    end.seen.push(PathBase { path: file, sha256: Some(hex(&Sha256::digest(&bytes))) });
+                    break;
+                }
+                Err(FileError::Missing(_)) => {}
+                Err(FileError::TooLarge { bytes, .. }) => {
+                    let words = format!("`{file}` has {bytes} bytes; as instructions at most {MAX} are read");
+                    end.content.push_str(&format!("\n[{words}; read it yourself]\n"));
+                    end.notes.push(words);
+                    break;
+                }
+                Err(_) => break,
+            }
+        }
+    }
+}
