@@ -146,6 +146,9 @@ fn hints(state: &State, room: usize) -> String {
             &["y once", "s session", "r rule", "n deny", "then Enter", "↑↓ scroll", "Tab story"]
         }
         Pane::Composer if state.past.is_some() => &["Enter goes back to now", "Tab story", "Esc now"],
+        Pane::Composer if state.board().questions().next().is_some() => {
+            &["Enter answers", "Esc interrupts", "Tab story", "? help"]
+        }
         Pane::Composer if is_asked => &["Enter steers", "Tab answers", "Esc interrupts", "? help"],
         Pane::Timeline if is_asked => &["Tab answers", "↑↓ scroll", "[ ] time", "o unfold", "? help"],
         Pane::Composer if state.is_working() => &["Enter steers", "Esc interrupts", "Tab story", "? help"],

@@ -119,7 +119,7 @@ impl Page<'_> {
         let mut out = vec![self.headline(Tone::Warn, mark, name, what, &end)];
         if let Some(question) = board.questions().find(|question| question.call == call) {
             let lines = question.asked.lines().collect::<Vec<_>>().join("\n");
-            out.extend(self.wrapped(Tone::Warn, "  ", &clean(&lines)));
+            out.extend(self.output(&clean(&lines)));
         }
         for lane in [Lane::Stdout, Lane::Stderr] {
             if let Some(partial) = board.partial(call, lane) {

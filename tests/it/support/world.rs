@@ -76,10 +76,9 @@ pub fn spec() -> Spec {
 
 /// The same with the tools that agon answers itself.
 pub fn spec_with_inside() -> Spec {
-    let mut spec = spec();
-    let builtin = agon::toolvault::ToolVault::builtin().unwrap().specs();
-    spec.tools.extend(builtin.into_iter().filter(|tool| tool.inside.is_some()));
-    spec
+    let inside = agon::toolvault::ToolVault::builtin().unwrap().specs().into_iter();
+    let inside = inside.filter(|tool| tool.inside.is_some());
+    Spec { tools: spec().tools.into_iter().chain(inside).collect(), ..spec() }
 }
 
 /// A policy that allows everything.
@@ -393,8 +392,7 @@ pub fn random_step(world: &mut World, dice: &mut Dice) {
             world.answer(chosen.call.0, chosen.attempt, body);
         } else {
             if matches!(effect, Effect::Question { .. }) {
-                let text = ["yes", " "][usize::from(dice.roll(5) == 0)].to_owned();
-                let call = chosen.call;
+                let (call, text) = (chosen.call, ["yes", " "][usize::from(dice.roll(5) == 0)].to_owned());
                 world.give(ArenaEvent::QuestionAnswered(QuestionAnswered { call, text, by: "t".into() }));
                 return;
             }
@@ -468,17 +466,12 @@ fn random_outcome(effect: &Effect, dice: &mut Dice, cancelled: bool) -> Option<O
             }
             _ => return succeed(effect),
         },
-        Effect::Gate { order, .. } => match dice.roll(5) {
-            0 => {
-                OutcomeBody::EffectFailed(EffectFailed { status: FailStatus::Failed, error: "no".to_owned() })
-            }
-            roll => {
-                let verdicts = [Verdict::Deny("no".into()), Verdict::Ask("look".into())];
-                let verdict = verdicts.into_iter().nth(roll as usize - 1).unwrap_or(Verdict::Pass);
-                let GateOrder { gate, tool_use, digest, .. } = order.clone();
-                OutcomeBody::GateAnswered(GateAnswered { gate, tool_use, digest, verdict })
-            }
-        },
+        Effect::Gate { order, .. } if dice.roll(3) == 0 => {
+            let GateOrder { gate, tool_use, digest, .. } = order.clone();
+            let verdict =
+                [Verdict::Deny("no".into()), Verdict::Ask("look".into())][dice.roll(2) as usize].clone();
+            OutcomeBody::GateAnswered(GateAnswered { gate, tool_use, digest, verdict })
+        }
         Effect::Tool { context: call, .. } => {
             let status = match dice.roll(5) {
                 0 => ToolStatus::Failed,
@@ -493,7 +486,9 @@ fn random_outcome(effect: &Effect, dice: &mut Dice, cancelled: bool) -> Option<O
         }
         Effect::Checkpoint { .. } => checkpointed(&format!("tree{}", dice.roll(3))),
         Effect::Timer { .. } => OutcomeBody::TimerFired(TimerFired { active_ms: 9000 }),
-        Effect::Mention { .. } | Effect::Diff { .. } | Effect::Check { .. } if dice.roll(5) == 0 => {
+        Effect::Mention { .. } | Effect::Diff { .. } | Effect::Check { .. } | Effect::Gate { .. }
+            if dice.roll(5) == 0 =>
+        {
             OutcomeBody::EffectFailed(EffectFailed { status: FailStatus::Failed, error: "gone".to_owned() })
         }
         Effect::Check { order: CheckOrder { command }, .. } if dice.roll(3) == 0 => {
