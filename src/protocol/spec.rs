@@ -237,17 +237,12 @@ pub struct Limits {
     /// Milliseconds one tool call may take when it names no time.
     pub tool_timeout_ms: u64,
     /// Milliseconds a command may ask for; default ten minutes.
-    #[serde(default = "most_tool_ms", skip_serializing_if = "is_most_tool_ms")]
+    #[serde(default = "most_tool_ms")]
     pub tool_timeout_max_ms: u64,
 }
 
 fn most_tool_ms() -> u64 {
     600_000
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
-fn is_most_tool_ms(ms: &u64) -> bool {
-    *ms == most_tool_ms()
 }
 
 impl Limits {
