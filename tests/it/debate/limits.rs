@@ -1,11 +1,14 @@
 //! What a debate sets aside for its calls, by what each may at most answer.
 
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
 use serde_json::Value;
 
 use super::command::{answer, schema};
 use crate::support::env::Env;
 use crate::support::panel::{Asked, asked_by};
-use crate::support::server::Server;
+use crate::support::server::{Reply, Server};
 
 #[test]
 fn a_debate_of_a_few_cents_is_not_refused_for_what_its_model_could_write() {
@@ -25,4 +28,30 @@ fn a_debate_of_a_few_cents_is_not_refused_for_what_its_model_could_write() {
     // Six ballots of a model that may answer with 128,000 tokens would be set aside with 7.68 dollars.
     let low = env.run(&["debate", "-m", "openai/gpt-5", "--max-usd", "0.5", "--rounds", "2", "A?"]);
     assert_eq!(low.code, 3, "{low}");
+}
+
+#[test]
+fn a_provider_that_tells_one_debater_to_slow_down_holds_all_back_and_loses_none() {
+    let began = Arc::new(Mutex::new(Vec::new()));
+    let server = {
+        let began = Arc::clone(&began);
+        Server::start(move |request, n| {
+            began.lock().unwrap().push(Instant::now());
+            match n {
+                1 => Reply::status(429, "{\"error\":{\"message\":\"slow down\"}}")
+                    .header("retry-after-ms", "400"),
+                _ => answer(request),
+            }
+        })
+    };
+    let env = Env::new();
+    env.config(&format!(
+        "[providers.openai]\nbase_url = \"{}\"\nconcurrent_calls = 1\n[models.\"openai/gpt-5\"]\nstructured = \"words\"\n",
+        server.url()
+    ));
+    let ran = env.run(&["debate", "-m", "openai/gpt-5", "--rounds", "2", "A?"]);
+    assert_eq!(ran.code, 0, "{ran}");
+    assert!(!ran.stderr.contains("did not do its part"), "{ran}");
+    let began = began.lock().unwrap();
+    assert!(began[1] - began[0] >= Duration::from_millis(390), "{:?}", began[1] - began[0]);
 }
