@@ -341,8 +341,7 @@ impl Config {
 
     /// Where a session stops by itself.
     pub fn limits(&self) -> Limits {
-        let defaults = Limits::default();
-        let written = self.file.limits.clone().unwrap_or_default();
+        let (defaults, written) = (Limits::default(), self.file.limits.clone().unwrap_or_default());
         Limits {
             max_steps: written.max_steps.unwrap_or(defaults.max_steps),
             max_tokens: written.max_tokens,
@@ -350,6 +349,7 @@ impl Config {
             max_seconds: written.max_seconds,
             model_timeout_ms: written.model_timeout_ms.unwrap_or(defaults.model_timeout_ms),
             tool_timeout_ms: written.tool_timeout_ms.unwrap_or(defaults.tool_timeout_ms),
+            tool_timeout_max_ms: written.tool_timeout_max_ms.unwrap_or(defaults.tool_timeout_max_ms),
         }
     }
 

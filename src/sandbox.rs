@@ -9,6 +9,7 @@ mod chmod_guard;
 pub mod crash_journal;
 pub mod docker;
 pub mod files;
+mod git_index;
 mod link_targets;
 #[cfg(target_os = "linux")]
 pub mod local;

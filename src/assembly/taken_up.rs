@@ -139,6 +139,7 @@ fn stricter(a: &Limits, b: &Limits) -> Limits {
         max_seconds: lower(a.max_seconds, b.max_seconds),
         model_timeout_ms: a.model_timeout_ms.min(b.model_timeout_ms),
         tool_timeout_ms: a.tool_timeout_ms.min(b.tool_timeout_ms),
+        tool_timeout_max_ms: a.tool_timeout_max_ms.min(b.tool_timeout_max_ms),
     }
 }
 

@@ -66,8 +66,10 @@ pub struct LimitsTable {
     pub max_seconds: Option<u64>,
     /// Milliseconds one model call may take in all; default 600000.
     pub model_timeout_ms: Option<u64>,
-    /// Milliseconds one tool call may take when it names no shorter time; default 120000.
+    /// Milliseconds one tool call may take when it names no time; default 120000.
     pub tool_timeout_ms: Option<u64>,
+    /// Milliseconds a command may ask for with `timeout_ms`; default 600000.
+    pub tool_timeout_max_ms: Option<u64>,
 }
 
 /// How failed model calls are repeated: delays double from `base_ms` to `cap_ms`.
@@ -271,6 +273,7 @@ impl ConfigFile {
                 max_steps: Some(limits.max_steps),
                 model_timeout_ms: Some(limits.model_timeout_ms),
                 tool_timeout_ms: Some(limits.tool_timeout_ms),
+                tool_timeout_max_ms: Some(limits.tool_timeout_max_ms),
                 ..LimitsTable::default()
             }),
             retry: Some(RetryTable {

@@ -237,12 +237,27 @@ pub struct Limits {
     pub max_seconds: Option<u64>,
     /// Milliseconds one model call may take in all.
     pub model_timeout_ms: u64,
-    /// Milliseconds one tool call may take when it names no shorter time.
+    /// Milliseconds one tool call may take when it names no time.
     pub tool_timeout_ms: u64,
+    /// Milliseconds a command may ask for; default ten minutes.
+    #[serde(default = "most_tool_ms")]
+    pub tool_timeout_max_ms: u64,
+}
+
+fn most_tool_ms() -> u64 {
+    600_000
+}
+
+impl Limits {
+    /// Milliseconds a command may take that asks for so many, or for none.
+    pub fn command_ms(&self, asked: Option<u64>) -> u64 {
+        let most = self.tool_timeout_max_ms.max(self.tool_timeout_ms);
+        asked.map_or(self.tool_timeout_ms, |asked| asked.min(most))
+    }
 }
 
 impl Default for Limits {
-    /// 100 steps, ten minutes a model call, two minutes a tool call, no other limit.
+    /// 100 steps, ten minutes a model call, two minutes a tool call, ten for one that asks, no other limit.
     fn default() -> Self {
         Limits {
             max_steps: 100,
@@ -251,6 +266,7 @@ impl Default for Limits {
             max_seconds: None,
             model_timeout_ms: 600_000,
             tool_timeout_ms: 120_000,
+            tool_timeout_max_ms: most_tool_ms(),
         }
     }
 }

@@ -19,6 +19,7 @@ mod loopback;
 mod masks;
 mod mounts;
 mod network;
+mod npm;
 mod plan;
 mod proven;
 mod session_holder;
@@ -316,7 +317,7 @@ impl LocalSandbox {
             workspace: self.files.root().as_os_str().to_owned(),
             covers: Vec::new(),
             cwd: directory.as_os_str().to_owned(),
-            command: exec.command.clone(),
+            command: npm::guarded(&exec.command),
             environment: network.map(CallNetwork::environment).unwrap_or_default(),
             listened: network.map(CallNetwork::listened).unwrap_or_default(),
         };
@@ -410,7 +411,9 @@ impl LocalSandbox {
         let lines = end.notes.iter().map(|line| protected_snapshot::noted(line));
         let git = || self.why_closed(&Opens { git: true, ..Opens::default() });
         let hints = protected_snapshot::told_of_closed(&end, git, self.options.read_only);
-        for line in lines.chain(hints).collect::<Vec<_>>() {
+        let hidden = protected_snapshot::told_of_hidden(&end, &self.found);
+        let memory = protected_snapshot::told_of_memory(&end);
+        for line in lines.chain(hints).chain(hidden).chain(memory).collect::<Vec<_>>() {
             live.push(Lane::Stderr, &line);
             end.stderr.push_str(&line);
         }

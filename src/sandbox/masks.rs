@@ -1,18 +1,23 @@
 //! Which names of a workspace are covered while commands run: protected ones are not to be changed, secret ones not to
 //! be read; knows no kind of sandbox.
 
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use globset::GlobSet;
 use serde::{Deserialize, Serialize};
+use sha1::{Digest, Sha1};
 
-use super::link_targets::Leads;
+use super::git_index;
+use super::link_targets::{Leads, small_text};
 use super::protected::ProtectedNames;
 use super::protected_snapshot::{is_protected, is_repository};
+use crate::host_files;
 use crate::protocol::text::name_shown;
 
 /// Folders that are not looked into: others' packages and what builds leave behind.
@@ -23,6 +28,10 @@ pub const MOST_SEEN: usize = 1_000_000;
 pub const MOST_COVERED: usize = 4_000;
 /// Bytes of the longest path that is covered. The kernel takes 4,096, and an engine puts its own folders before it.
 const LONGEST: usize = 3_500;
+
+/// Bytes of the largest index that is read, and of the largest file that is compared with it.
+const LARGEST_INDEX: u64 = 256 * 1024 * 1024;
+const LARGEST_TRACKED: u64 = 1024 * 1024;
 
 /// What a git repository keeps by the thousand: digests, and branches that may be called like secrets.
 const OBJECTS: &[&str] = &["objects", "refs", "logs"];
@@ -43,6 +52,32 @@ impl Within {
         let skipped = if self.repository { OBJECTS } else { SKIPPED };
         skipped.iter().any(|name| folder == *name)
     }
+}
+
+/// Content that git tracks under names of secrets, by its names in the index.
+fn tracked(root: &Path, secrets: &GlobSet) -> BTreeMap<PathBuf, Vec<u8>> {
+    let file = root.join(".git");
+    let named = small_text(&file).and_then(|text| Some(root.join(text.strip_prefix("gitdir: ")?.trim_end())));
+    let index = host_files::head(&named.unwrap_or(file).join("index"), LARGEST_INDEX).unwrap_or_default();
+    let mut found = BTreeMap::new();
+    let read = git_index::entries(&index, 20, &mut |entry| {
+        let path = Path::new(OsStr::from_bytes(entry.name));
+        if secrets.is_match(path) {
+            found.insert(path.to_owned(), entry.object.to_vec());
+        }
+    });
+    if read.is_ok() { found } else { BTreeMap::new() }
+}
+
+/// A file whose content is in the repository is no secret of this machine. Changed, it may be one.
+fn is_as_tracked(root: &Path, path: &Path, tracked: &BTreeMap<PathBuf, Vec<u8>>) -> bool {
+    let Some(object) = tracked.get(path) else { return false };
+    let is_file = fs::symlink_metadata(root.join(path)).is_ok_and(|data| data.is_file());
+    let Some(bytes) = host_files::head(&root.join(path), LARGEST_TRACKED).filter(|_| is_file) else { return false };
+    let mut digest = Sha1::new();
+    digest.update(format!("blob {}\0", bytes.len()));
+    digest.update(&bytes);
+    digest.finalize().as_slice() == object.as_slice()
 }
 
 /// What becomes of a name.
@@ -71,6 +106,7 @@ impl FoundPaths {
     /// Looks through a workspace. An error says what there is too much of, and where.
     pub fn of(root: &Path, secrets: &GlobSet, protected: &ProtectedNames) -> Result<Self, String> {
         let (mut found, mut seen) = (FoundPaths { protected: protected.clone(), ..FoundPaths::default() }, 0);
+        let tracked = LazyCell::new(|| tracked(root, secrets));
         let mut waiting = VecDeque::from([(PathBuf::new(), Within::default())]);
         while let Some((folder, mut within)) = waiting.pop_front() {
             let is_top = folder.parent().is_none();
@@ -95,7 +131,7 @@ impl FoundPaths {
                     folder.file_name().map_or(path.clone(), |above| Path::new(above).join(entry.file_name()));
                 let steers = is_bare_top && STEERING.iter().any(|name| entry.file_name() == *name);
                 let is_guarded = within.guarded || steers || is_protected(root, &near, protected);
-                let is_secret = secrets.is_match(&path);
+                let is_secret = secrets.is_match(&path) && !is_as_tracked(root, &path, &tracked);
                 if is_secret {
                     found.add(root, &path, Kind::Masked);
                 } else if is_guarded && !within.guarded {

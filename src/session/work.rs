@@ -134,6 +134,8 @@ impl Session {
         // The recorded tool may be wrong about itself; what was prepared here is not.
         let one = self.sparks.get(&spark)?.uses.iter().find(|one| one.id == tool_use);
         let risks: Vec<Risk> = one.and_then(|one| one.risk).into_iter().chain([tool.risk]).collect();
+        // Other tools may mean something else by that name.
+        let asked_ms = (name == "bash").then(|| args["timeout_ms"].as_u64()).flatten();
         Some(ToolCall {
             tool_use,
             spark,
@@ -147,7 +149,7 @@ impl Session {
             hosts: one
                 .and_then(|one| one.plan.as_ref())
                 .map_or_else(Vec::new, |(at, _)| self.hosts_for(name, *at)),
-            timeout_ms: self.spec.as_ref()?.limits.tool_timeout_ms,
+            timeout_ms: self.spec.as_ref()?.limits.command_ms(asked_ms),
             output_cap: tool.output_cap.min(self.most_shown_to(spark)),
         })
     }

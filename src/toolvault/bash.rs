@@ -26,7 +26,8 @@ pub struct Bash;
 struct Arguments {
     /// Command line, run by `sh -c`.
     command: String,
-    /// Milliseconds it may take; at most, and by default, the session's limit.
+    /// Milliseconds it may take; default is the session's limit. Ask for more for a slow build or test: ten minutes at
+    /// most, unless the user set another limit.
     #[schemars(range(min = 1))]
     timeout_ms: Option<u64>,
     /// Directory to run in, relative to the workspace; default is its root.
@@ -153,7 +154,10 @@ fn how(end: &ExecEnd, timeout_ms: u64) -> String {
     };
     match (end.cancelled, end.timed_out) {
         (true, _) => format!("cancelled ({code})"),
-        (_, true) => format!("timed out after {timeout_ms} ms and was ended ({code})"),
+        (_, true) => format!(
+            "timed out after {timeout_ms} ms and was ended ({code}); `timeout_ms` may ask for more, up to the user's \
+             setting `limits.tool_timeout_max_ms`"
+        ),
         _ => code,
     }
 }

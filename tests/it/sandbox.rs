@@ -32,6 +32,8 @@ pub(crate) mod person;
 mod proxy;
 #[cfg(target_os = "linux")]
 mod together;
+#[cfg(target_os = "linux")]
+mod toolchains;
 pub(crate) mod worktree;
 
 pub(crate) mod docker;

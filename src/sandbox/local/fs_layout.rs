@@ -82,7 +82,7 @@ impl FsLayout {
         environment.insert("TMPDIR".to_owned(), tmp);
         // There is no network to ask, and waiting for it would be lost time.
         for (name, value) in
-            [("CARGO_NET_OFFLINE", "true"), ("npm_config_offline", "true"), ("PIP_NO_INDEX", "1")]
+            [("CARGO_NET_OFFLINE", "true"), ("npm_config_offline", "true"), ("PIP_NO_INDEX", "1"), ("UV_OFFLINE", "1")]
         {
             environment.insert(name.to_owned(), value.into());
         }
@@ -362,6 +362,7 @@ fn extra_folders(
     let path = variable("PATH").unwrap_or_default();
     let named = tools::WHOLE.iter().filter_map(|name| variable(name)).map(PathBuf::from);
     std::env::split_paths(&path)
+        .map(|folder| prefix_of(&folder).filter(|prefix| homes.may_show(prefix)).unwrap_or(folder))
         .chain(named)
         .filter(|folder| folder.is_absolute() && folder.is_dir() && folder.parent().is_some())
         .filter(|folder| !SYSTEM.iter().any(|system| folder.starts_with(system)))
@@ -371,6 +372,15 @@ fn extra_folders(
             !["/proc", "/dev", "/run", "/sys", "/tmp"].iter().any(|other| folder == Path::new(other))
         })
         .collect()
+}
+
+/// The folder that programs were unpacked to, whose `bin` is given: they need what lies next to it. No checkout of
+/// sources is one.
+fn prefix_of(bin: &Path) -> Option<PathBuf> {
+    let prefix = bin.parent().filter(|_| bin.file_name().is_some_and(|name| name == "bin"))?;
+    let is_there = |name: &&str| prefix.join(name).is_dir();
+    let is_unpacked = ["lib", "lib64", "libexec", "pkg", "share"].iter().any(|name| is_there(&name));
+    (is_unpacked && !prefix.join(".git").exists()).then(|| prefix.to_owned())
 }
 
 /// Shows a folder read-only, or the link that stands in its place.
@@ -419,8 +429,6 @@ fn environment(
         // A cache or a server of the person's, which is not seen inside; empty, cargo goes without.
         environment.insert("RUSTC_WRAPPER".to_owned(), OsString::new());
     }
-    // npm writes into its cache also where it only takes a package from a file, and the home's cannot be written.
-    environment.insert("npm_config_cache".to_owned(), "/tmp/npm".into());
     environment.insert("npm_config_update_notifier".to_owned(), "false".into());
     environment
 }

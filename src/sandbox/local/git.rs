@@ -2,7 +2,6 @@
 //! leaves there agon takes over what git's everyday commands write, and nothing else.
 
 mod call;
-mod index;
 mod keep;
 mod place;
 mod refs;

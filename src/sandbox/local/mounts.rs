@@ -398,7 +398,11 @@ fn target(root: BorrowedFd<'_>, path: &OsStr, is_folder: bool) -> rustix::io::Re
             Ok(found) => found,
             Err(Errno::NOENT) => {
                 if make_folder {
-                    rustix::fs::mkdirat(&at, *name, Mode::from_raw_mode(0o755))?;
+                    match rustix::fs::mkdirat(&at, *name, Mode::from_raw_mode(0o755)) {
+                        // By another call just now, in the session's `/tmp`.
+                        Err(Errno::EXIST) => {}
+                        made => made?,
+                    }
                 } else {
                     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
                     drop(rustix::fs::openat(&at, *name, flags, Mode::from_raw_mode(0o644))?);

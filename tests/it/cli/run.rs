@@ -32,7 +32,7 @@ pub(super) fn kinds(entry: &Value) -> Vec<String> {
 }
 
 /// The log of the only session, as it stands on disk.
-pub(super) fn log(env: &Env) -> String {
+pub(crate) fn log(env: &Env) -> String {
     let sessions: Vec<_> =
         std::fs::read_dir(env.home().join("sessions")).unwrap().map(|e| e.unwrap().path()).collect();
     assert_eq!(sessions.len(), 1);

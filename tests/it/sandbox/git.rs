@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::contract::{Heard, Opened, exec};
 use super::local::{can_be_had, options};
 use super::worktree;
+use crate::cli::run::scripted;
 
 /// The user's git, with nothing but the repository's own settings.
 fn git(root: &Path, arguments: &[&str]) -> String {
@@ -345,4 +346,32 @@ async fn a_lock_of_the_users_git_and_what_it_changed_meanwhile_keep_a_call_out()
     let (end, ()) = tokio::join!(call, refresh);
     assert!(end.exit == Some(0) && git(root, &["diff", "--cached", "--name-only"]) == "begun\n", "{end:?}");
     clean(root);
+}
+
+/// Runs agon where `.git` is a small file system of its own, and says what it left there.
+const ON_A_FULL_DISK: &str = "set -e; cd \"$1\"; mkdir .git; mount -t tmpfs -o size=400k full .git; git init -q -b trunk --template= .; \
+    git config user.name a; git config user.email a@b; echo one >a; git add a; git commit -qm first; head -c 300000 /dev/urandom >big; \
+    dd if=/dev/zero of=.git/fill bs=4k 2>/dev/null || true; \"$0\" run go --yes --sandbox local; rm .git/fill; \
+    git log --format=%s; git fsck; git status --short; find .git -name '*.lock' -o -name 'tmp_*'";
+
+#[tokio::test]
+async fn a_full_disk_takes_nothing_over() {
+    let apart = |program: &str| {
+        let mut apart = Command::new("unshare");
+        apart.args(["-Urm", "sh", "-c"]).arg(program).stdin(Stdio::null());
+        apart
+    };
+    let is_there = apart("mount -t tmpfs x /mnt").status().is_ok_and(|status| status.success());
+    if !can_be_had().await || !is_there {
+        return println!("skipped: no file system can be mounted here");
+    }
+    let call = "[[answer]]\nspark = \"solo\"\ncalls = [{ tool = \"bash\", args = { command = \"git add -A && git commit -qm second\" } }]\n";
+    let env = scripted(&format!("{call}[[answer]]\nspark = \"solo\"\ntext = \"done\"\n"));
+    let (plain, mut command) = (env.command(&[]), apart(ON_A_FULL_DISK));
+    command.arg(plain.get_program()).arg(env.work()).env_clear();
+    command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = command.output().unwrap();
+    let (out, words) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(words.contains("nothing of this command was taken over into `.git`: the disk is full"), "{out} {words}");
+    assert_eq!(out, "done\nfirst\n?? big\n", "{words}");
 }

@@ -7,7 +7,7 @@ use std::io::Read;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::index;
+use super::super::super::git_index;
 use super::place::{GitPlace, UNFINISHED};
 use super::refs;
 
@@ -75,7 +75,7 @@ pub fn mark(place: &GitPlace, path: &Path) -> Option<Mark> {
     let file = place.common.join(path);
     let data = fs::symlink_metadata(&file).ok()?;
     if kind(path, place) == Kind::Index
-        && let Ok(staged) = index::staged(&fs::read(&file).ok()?, place.hash.bytes())
+        && let Ok(staged) = git_index::staged(&fs::read(&file).ok()?, place.hash.bytes())
     {
         return Some(Mark::Staged(staged));
     }
@@ -252,7 +252,7 @@ impl Layer {
         let text = || std::str::from_utf8(bytes).map_err(|_| odd());
         match sort {
             Kind::Index => {
-                index::staged(bytes, place.hash.bytes()).map(|_| Vec::new()).map_err(str::to_owned)
+                git_index::staged(bytes, place.hash.bytes()).map(|_| Vec::new()).map_err(str::to_owned)
             }
             Kind::Text => Ok(Vec::new()),
             Kind::Packed => refs::packed(text()?, place.hash).ok_or_else(odd),
