@@ -184,7 +184,7 @@ fn specs_say_everything_a_model_needs() {
     }
     let risks: Vec<Risk> = ToolVault::builtin().unwrap().specs().iter().map(|spec| spec.risk).collect();
     use Risk::{Execute, Read, Write};
-    assert_eq!(risks, [Execute, Write, Read, Read, Read, Read, Write]);
+    assert_eq!(risks, [Read, Execute, Write, Read, Read, Read, Read, Read, Write]);
 }
 
 #[tokio::test]
