@@ -379,7 +379,7 @@ fn extra_folders(
 fn prefix_of(bin: &Path) -> Option<PathBuf> {
     let prefix = bin.parent().filter(|_| bin.file_name().is_some_and(|name| name == "bin"))?;
     let is_there = |name: &&str| prefix.join(name).is_dir();
-    let is_unpacked = ["lib", "lib64", "libexec", "pkg", "share"].iter().any(|name| is_there(&name));
+    let is_unpacked = ["lib", "lib64", "libexec", "pkg", "share"].iter().any(is_there);
     (is_unpacked && !prefix.join(".git").exists()).then(|| prefix.to_owned())
 }
 
