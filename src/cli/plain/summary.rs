@@ -42,7 +42,7 @@ pub fn ending(board: &Board, costs: &Costs, team: &TeamWords, head: Option<&Head
     rows.extend(team.cache.clone().map(|words| ("cache", words)));
     rows.extend(file_words(board).map(|words| ("files", words)));
     rows.extend(ask_words(board).map(|words| ("asks", words)));
-    rows.extend(board.questions().map(|open| ("asks", open.asked.lines().collect::<Vec<_>>().join(" "))));
+    rows.extend(question_words(board).map(|words| ("asks", words)));
     rows.push(("session", board.id.clone()));
     if let Some((parent, seq)) = &board.parent {
         rows.push(("fork of", format!("{parent} at e{seq}, works in {}", board.workspace)));
@@ -66,9 +66,16 @@ pub fn trailer(board: &Board, costs: &Costs, team: &TeamWords) -> String {
     parts.extend(board.answering.lines());
     parts.extend(team.cache.clone());
     parts.extend(file_words(board));
-    parts.extend(ask_words(board).map(|words| format!("asks: {words}")));
+    parts.extend(
+        ask_words(board).into_iter().chain(question_words(board)).map(|words| format!("asks: {words}")),
+    );
     parts.push(format!("session {}", phrases::short_id(&board.id)));
     format!("{}\n", safe_line(&parts.join(" \u{b7} ")))
+}
+
+/// The questions of agents that wait for an answer.
+fn question_words(board: &Board) -> impl Iterator<Item = String> {
+    board.questions().map(|open| open.asked.lines().collect::<Vec<_>>().join(" "))
 }
 
 /// The calls that wait for an answer.

@@ -431,7 +431,8 @@ fn a_question_pauses_with_4_whatever_yes_says_and_resume_answers_it() {
         check(&ran, 4, "");
         let id = ids(&env).remove(0);
         let yes = yes.iter().map(|flag| format!(" {flag}")).collect::<String>();
-        let hint = format!("hint: agon resume {id} --answer TEXT{yes}\n");
+        let short = agon::projection::phrases::short_id(&id);
+        let hint = format!("hint: agon resume {short} --answer TEXT{yes}\n");
         assert!(ran.stderr.ends_with(&hint), "{ran}");
         assert!(ran.stderr.contains("Tabs or spaces?   1  tabs   2  spaces"), "{ran}");
         check(&env.run(&["resume", &id]), 4, "");

@@ -46,16 +46,7 @@ pub fn spec() -> Spec {
             places: vec![],
         },
         models: vec![model("mock/a", &["mock/b"]), model("mock/b", &[])],
-        personas: vec![PersonaSpec {
-            id: "solo".to_owned(),
-            description: String::new(),
-            stance: None,
-            model: None,
-            tools: None,
-            temperature_pm: None,
-            effort: None,
-            text: "You work.".to_owned(),
-        }],
+        personas: vec![PersonaSpec::with_text("solo", "You work.")],
         tools: vec![
             tool("look", Risk::Read, true),
             tool("put", Risk::Write, false),
