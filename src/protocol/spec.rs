@@ -1,5 +1,6 @@
 //! Everything decisions need to know before they are taken, as it stands in the log; reads nothing itself.
 
+mod limits;
 mod place;
 mod policy;
 mod tools;
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::protocol::message::{Effort, Structured, Usage};
 use crate::protocol::stored::stored;
+pub use limits::{ANY_STEPS, Limits, RetrySpec};
 pub use place::{Consent, RolePlace, SandboxSpec, WorkspaceSpec};
 pub use policy::{Action, PermissionLevel, Policy, Rule};
 pub use tools::{Family, ToolSpec, is_chosen, names_tools};
@@ -215,77 +217,6 @@ stored! {
         Execute,
         /// Talks to other machines.
         Network,
-    }
-}
-
-/// As many model calls as a turn wants: nobody pays for the last of them.
-pub const ANY_STEPS: u32 = u32::MAX;
-
-/// Where a session stops by itself; per turn, but money and tokens per session.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Limits {
-    /// Model calls of one turn; [`ANY_STEPS`] for no limit.
-    pub max_steps: u32,
-    /// Tokens of the session, input and output.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_tokens: Option<u64>,
-    /// Millionths of a dollar of the session.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_micro_usd: Option<u64>,
-    /// Active seconds of one turn.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_seconds: Option<u64>,
-    /// Milliseconds one model call may take in all.
-    pub model_timeout_ms: u64,
-    /// Milliseconds one tool call may take when it names no time.
-    pub tool_timeout_ms: u64,
-    /// Milliseconds a command may ask for; default ten minutes.
-    #[serde(default = "most_tool_ms")]
-    pub tool_timeout_max_ms: u64,
-}
-
-fn most_tool_ms() -> u64 {
-    600_000
-}
-
-impl Limits {
-    /// Milliseconds a command may take that asks for so many, or for none.
-    pub fn command_ms(&self, asked: Option<u64>) -> u64 {
-        let most = self.tool_timeout_max_ms.max(self.tool_timeout_ms);
-        asked.map_or(self.tool_timeout_ms, |asked| asked.min(most))
-    }
-}
-
-impl Default for Limits {
-    /// 100 steps, ten minutes a model call, two minutes a tool call, ten for one that asks, no other limit.
-    fn default() -> Self {
-        Limits {
-            max_steps: 100,
-            max_tokens: None,
-            max_micro_usd: None,
-            max_seconds: None,
-            model_timeout_ms: 600_000,
-            tool_timeout_ms: 120_000,
-            tool_timeout_max_ms: most_tool_ms(),
-        }
-    }
-}
-
-/// How failed model calls are repeated: delays double from `base_ms` to `cap_ms`, with jitter of up to half.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct RetrySpec {
-    /// Attempts of one call, the first included.
-    pub attempts: u32,
-    /// First delay in milliseconds.
-    pub base_ms: u64,
-    /// Longest delay in milliseconds; a provider that asks for more ends the call.
-    pub cap_ms: u64,
-}
-
-impl Default for RetrySpec {
-    /// Five attempts, from half a second to one minute.
-    fn default() -> Self {
-        RetrySpec { attempts: 5, base_ms: 500, cap_ms: 60_000 }
     }
 }
 

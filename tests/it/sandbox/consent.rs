@@ -269,7 +269,7 @@ fn a_yes_at_the_terminal_is_recorded_and_each_resume_asks_again() {
         (&"none".into(), &"the person at the terminal".into())
     );
     assert!(sandbox["consent"]["why"].as_str().unwrap().len() > 10, "{sandbox}");
-    let shown = env.run(&["replay", "latest"]);
+    let shown = env.run(&["replay", "latest", "--full"]);
     assert!(shown.stdout.contains("the person at the terminal let the tools work unconfined"), "{shown}");
     env.write("home/mock.toml", "[[answer]]\nnth = 3\ntext = \"again\"\n");
     let more = ["run", "more", "--resume", "latest"];

@@ -149,7 +149,7 @@ fn a_person_at_the_terminal_is_asked_whether_a_home_may_be_the_workspace() {
     screen.wait_for("The workspace would be");
     screen.press("no\r");
     screen.wait_for("is no workspace without your consent");
-    screen.press("\x03\x03");
+    screen.press("\x03\x03\x03");
     screen.end();
     // The screen asks before it is drawn.
     let env = in_a_home("");
