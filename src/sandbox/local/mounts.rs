@@ -294,7 +294,8 @@ fn close(root: BorrowedFd<'_>, mounts: &[Mount]) -> Result<Vec<PathBuf>, String>
 
 fn relative(target: &OsStr) -> &Path {
     let path = Path::new(target);
-    path.strip_prefix("/").unwrap_or(path)
+    let names = path.strip_prefix("/").unwrap_or(path);
+    if names.as_os_str().is_empty() { Path::new(".") } else { names }
 }
 
 /// Takes the rights from a cover that has just been made, and from those of `mounted` that lie beneath it.
@@ -390,29 +391,22 @@ fn target(root: BorrowedFd<'_>, path: &OsStr, is_folder: bool) -> rustix::io::Re
         Err(Errno::NOENT) => {}
         found => return found,
     }
-    let names = names(path);
-    let mut at = open_beneath(root, OsStr::new("."))?;
-    for (i, name) in names.iter().enumerate() {
-        let make_folder = is_folder || i + 1 < names.len();
-        at = match open_beneath(at.as_fd(), name) {
-            Ok(found) => found,
-            Err(Errno::NOENT) => {
-                if make_folder {
-                    match rustix::fs::mkdirat(&at, *name, Mode::from_raw_mode(0o755)) {
-                        // By another call just now, in the session's `/tmp`.
-                        Err(Errno::EXIST) => {}
-                        made => made?,
-                    }
-                } else {
-                    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-                    drop(rustix::fs::openat(&at, *name, flags, Mode::from_raw_mode(0o644))?);
-                }
-                open_beneath(at.as_fd(), name)?
-            }
-            Err(error) => return Err(error),
-        };
+    let path = Path::new(path);
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Err(Errno::NOENT) };
+    // Most often the folder above is there: one look for it instead of one for each name.
+    let parent = target(root, parent.as_os_str(), true)?;
+    match is_folder {
+        true => match rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o755)) {
+            // By another call just now, in the session's `/tmp`.
+            Err(Errno::EXIST) => {}
+            made => made?,
+        },
+        false => {
+            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+            drop(rustix::fs::openat(&parent, name, flags, Mode::from_raw_mode(0o644))?);
+        }
     }
-    Ok(at)
+    open_beneath(parent.as_fd(), name)
 }
 
 /// The same for what has to be there.
