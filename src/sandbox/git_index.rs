@@ -113,5 +113,6 @@ fn is_plain(name: &[u8]) -> bool {
 
 fn is_git(part: &str) -> bool {
     // NTFS takes what follows a colon for a stream of the same folder, and a backslash for a slash.
-    part.split([':', '\\']).any(|part| part.to_lowercase().trim_start().starts_with(".git") && is_private_folder(part))
+    part.split([':', '\\'])
+        .any(|part| part.to_lowercase().trim_start().starts_with(".git") && is_private_folder(part))
 }

@@ -73,7 +73,9 @@ fn tracked(root: &Path, secrets: &GlobSet) -> BTreeMap<PathBuf, Vec<u8>> {
 fn is_as_tracked(root: &Path, path: &Path, tracked: &BTreeMap<PathBuf, Vec<u8>>) -> bool {
     let Some(object) = tracked.get(path) else { return false };
     let is_file = fs::symlink_metadata(root.join(path)).is_ok_and(|data| data.is_file());
-    let Some(bytes) = host_files::head(&root.join(path), LARGEST_TRACKED).filter(|_| is_file) else { return false };
+    let Some(bytes) = host_files::head(&root.join(path), LARGEST_TRACKED).filter(|_| is_file) else {
+        return false;
+    };
     let mut digest = Sha1::new();
     digest.update(format!("blob {}\0", bytes.len()));
     digest.update(&bytes);

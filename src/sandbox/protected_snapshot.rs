@@ -263,7 +263,9 @@ pub fn told_of_closed(end: &ExecEnd, git: impl FnOnce() -> Option<String>, read_
 
 /// What a sanitizer's complaint does not say: the memory that it reserves is more than a process gets here.
 pub fn told_of_memory(end: &ExecEnd) -> Option<String> {
-    let is_shadow = |line: &str| line.contains("ReserveShadowMemoryRange failed") || line.contains("mmap the shadow memory");
+    let is_shadow = |line: &str| {
+        line.contains("ReserveShadowMemoryRange failed") || line.contains("mmap the shadow memory")
+    };
     let is_met = end.exit != Some(0) || end.stdout.contains("Sanitizer");
     let words = "a process gets 16 GiB of memory here, and a sanitizer reserves more; to run it, repeat the call with \
                  `needs: [\"unconfined\"]` and `why`";

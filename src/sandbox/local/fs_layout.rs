@@ -81,9 +81,12 @@ impl FsLayout {
         }
         environment.insert("TMPDIR".to_owned(), tmp);
         // There is no network to ask, and waiting for it would be lost time.
-        for (name, value) in
-            [("CARGO_NET_OFFLINE", "true"), ("npm_config_offline", "true"), ("PIP_NO_INDEX", "1"), ("UV_OFFLINE", "1")]
-        {
+        for (name, value) in [
+            ("CARGO_NET_OFFLINE", "true"),
+            ("npm_config_offline", "true"),
+            ("PIP_NO_INDEX", "1"),
+            ("UV_OFFLINE", "1"),
+        ] {
             environment.insert(name.to_owned(), value.into());
         }
         (readable, FsLayout { mounts: Vec::new(), writable, environment, packages: Vec::new() })

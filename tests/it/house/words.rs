@@ -23,10 +23,8 @@ const REFUSED: &[&str] = &[
 
 /// The refused words of `text`, as whole words.
 fn refused(text: &str) -> Vec<&'static str> {
-    let only_words: String = text
-        .chars()
-        .map(|c| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { ' ' })
-        .collect();
+    let only_words: String =
+        text.chars().map(|c| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { ' ' }).collect();
     let spaced = format!(" {} ", only_words.split_whitespace().collect::<Vec<_>>().join(" "));
     REFUSED.iter().copied().filter(|word| spaced.contains(&format!(" {word} "))).collect()
 }

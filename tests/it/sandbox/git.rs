@@ -372,6 +372,9 @@ async fn a_full_disk_takes_nothing_over() {
     command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let output = command.output().unwrap();
     let (out, words) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(words.contains("nothing of this command was taken over into `.git`: the disk is full"), "{out} {words}");
+    assert!(
+        words.contains("nothing of this command was taken over into `.git`: the disk is full"),
+        "{out} {words}"
+    );
     assert_eq!(out, "done\nfirst\n?? big\n", "{words}");
 }

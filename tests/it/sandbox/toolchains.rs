@@ -13,7 +13,9 @@ use super::local::{can_be_had, open, options};
 use crate::cli::run::scripted;
 
 fn call(command: &str) -> String {
-    format!("[[answer]]\nspark = \"solo\"\ncalls = [{{ tool = \"bash\", args = {{ command = '''{command}''' }} }}]\n")
+    format!(
+        "[[answer]]\nspark = \"solo\"\ncalls = [{{ tool = \"bash\", args = {{ command = '''{command}''' }} }}]\n"
+    )
 }
 
 fn program(path: &Path, text: &str) {
@@ -27,7 +29,8 @@ async fn caches_keep_what_commands_add_for_the_session_and_the_users_own_stay_as
     if !can_be_had().await {
         return;
     }
-    let first = call("cat ~/.npm/_cacache/old && echo new >~/.npm/_cacache/new && rm ~/.npm/_cacache/old && tool");
+    let first =
+        call("cat ~/.npm/_cacache/old && echo new >~/.npm/_cacache/new && rm ~/.npm/_cacache/old && tool");
     let second = call("cat ~/.npm/_cacache/new; ls ~/.npm/_cacache");
     let mut env = scripted(&format!("{first}{second}[[answer]]\nspark = \"solo\"\ntext = \"done\"\n"));
     let user = env.temporary().join("user");
@@ -43,7 +46,8 @@ async fn caches_keep_what_commands_add_for_the_session_and_the_users_own_stay_as
     let log = crate::cli::run::log(&env);
     assert!(log.contains("stdout:\\nold\\nfrom the kit\\n"), "{ran} {log}");
     assert!(log.contains("stdout:\\nnew\\nnew\\n"), "{ran} {log}");
-    let left: Vec<_> = fs::read_dir(user.join(".npm/_cacache")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let left: Vec<_> =
+        fs::read_dir(user.join(".npm/_cacache")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["old"]);
 }
 
@@ -69,12 +73,18 @@ async fn npm_ci_that_fails_leaves_the_packages_as_they_were() {
     let Some(opened) = open().await else { return };
     opened.put("node_modules/a/index.js", "1\n");
     // The real one empties the folder first as well, and then misses a package.
-    program(&opened.root.join("bin/npm"), "#!/bin/sh\nrm -rf node_modules/*\n[ -e fits ] && mkdir -p node_modules/b\n");
+    program(
+        &opened.root.join("bin/npm"),
+        "#!/bin/sh\nrm -rf node_modules/*\n[ -e fits ] && mkdir -p node_modules/b\n",
+    );
     let end = opened.sh("PATH=$PWD/bin:$PATH; set -e; npm ci && echo never").await;
     assert!(end.exit == Some(1) && end.stderr.contains("`node_modules` is as it was before"), "{end:?}");
     assert!(opened.root.join("node_modules/a/index.js").exists(), "{end:?}");
     let end = opened.sh("PATH=$PWD/bin:$PATH; touch fits; npm clean-install; npm run x").await;
-    assert!(opened.root.join("node_modules/b").exists() && !opened.root.join("node_modules/a").exists(), "{end:?}");
+    assert!(
+        opened.root.join("node_modules/b").exists() && !opened.root.join("node_modules/a").exists(),
+        "{end:?}"
+    );
     assert_eq!(fs::read_dir(&opened.root).unwrap().count(), 3, "nothing is left aside");
 }
 
