@@ -31,6 +31,16 @@ fn place() -> (TempDir, Unconfined, Runtime) {
     (folder, sandbox, runtime)
 }
 
+fn echo() -> Exec {
+    Exec {
+        command: "echo hi".to_owned(),
+        cwd: String::new(),
+        timeout_ms: 60_000,
+        capture_cap: 64 * 1024,
+        opens: Opens::default(),
+    }
+}
+
 /// The limit: what the system takes for the same work.
 #[divan::bench]
 fn bare_spawn() -> Vec<u8> {
@@ -43,17 +53,7 @@ fn bare_spawn() -> Vec<u8> {
 fn sandbox_exec(bencher: Bencher<'_, '_>) {
     let (_folder, sandbox, runtime) = place();
     let never = CancellationToken::new();
-    bencher.bench_local(|| {
-        let command = "echo hi".to_owned();
-        let exec = Exec {
-            command,
-            cwd: String::new(),
-            timeout_ms: 60_000,
-            capture_cap: 64 * 1024,
-            opens: Opens::default(),
-        };
-        runtime.block_on(sandbox.exec(exec, &Silent, &never)).unwrap()
-    });
+    bencher.bench_local(|| runtime.block_on(sandbox.exec(echo(), &Silent, &never)).unwrap());
 }
 
 /// The same in namespaces of its own, with everything that `local` takes away, and so many secrets covered.
@@ -72,17 +72,7 @@ fn local_exec(bencher: Bencher<'_, '_>, secrets: usize) {
     let sandbox = LocalSandbox::open(folder.path(), options).unwrap();
     runtime.block_on(sandbox.start()).unwrap();
     let never = CancellationToken::new();
-    bencher.bench_local(|| {
-        let command = "echo hi".to_owned();
-        let exec = Exec {
-            command,
-            cwd: String::new(),
-            timeout_ms: 60_000,
-            capture_cap: 64 * 1024,
-            opens: Opens::default(),
-        };
-        runtime.block_on(sandbox.exec(exec, &Silent, &never)).unwrap()
-    });
+    bencher.bench_local(|| runtime.block_on(sandbox.exec(echo(), &Silent, &never)).unwrap());
 }
 
 /// Prepared and run, as the executor does.

@@ -174,7 +174,7 @@ pub trait Files: Send + Sync {
     fn list(&self, path: &str) -> Result<Vec<DirEntry>, FileError>;
     /// Files beneath a directory, ignore rules honoured, sorted, at most `max`; true when there were more.
     fn walk(&self, path: &str, max: usize) -> Result<(Vec<DirEntry>, bool), FileError>;
-    /// Hands on what is beneath a directory, ignore rules honoured, from several threads and in no order. A directory
+    /// Hands on what is under a directory, ignore rules honoured, from several threads and in no order. A directory
     /// comes before what is in it, which is left out where `visit` says false. False when it took too long to finish.
     fn visit(&self, path: &str, visit: &(dyn Fn(Visited<'_>) -> bool + Sync)) -> Result<bool, FileError>;
 }

@@ -28,7 +28,7 @@ pub(super) struct Pooled {
     pace: Arc<Mutex<Pace>>,
 }
 
-/// How fast calls may begin. What one of them is told counts for all.
+/// How fast calls may begin. A refusal of one of them counts for all.
 struct Pace {
     /// None begins before.
     hold: Instant,
@@ -44,7 +44,7 @@ impl Pooled {
         loop {
             let begin = self.pace().slot();
             sleep_until(begin).await;
-            // Another call may have been told to slow down meanwhile.
+            // Another call may have been asked to slow down meanwhile.
             if self.pace().hold <= Instant::now() {
                 return permit;
             }

@@ -17,7 +17,7 @@ pub struct WorkspaceLock {
 }
 
 impl WorkspaceLock {
-    /// For a session that writes only later: it keeps nobody out.
+    /// For a session that writes only later: it keeps no other session out.
     pub fn not_yet() -> Self {
         WorkspaceLock { file: None }
     }

@@ -138,14 +138,6 @@ pub fn holds_no_own_files(config: &Config, root: &Path) -> Result<(), WireError>
     }
 }
 
-/// Refuses a workspace that no yes makes one: what holds agon's own files.
-pub fn check_workspace(config: &Config) -> Result<(), WireError> {
-    match keeps_apart(config, config.workspace()) {
-        Err(refused @ WireError::HoldsOwn { .. }) => Err(refused),
-        _ => Ok(()),
-    }
-}
-
 /// A workspace with everything that works in it.
 pub(super) struct Place {
     pub(super) root: PathBuf,

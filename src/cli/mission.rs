@@ -139,7 +139,7 @@ fn way_on(state: &State, id: &str, here: &std::path::Path) -> String {
     }
 }
 
-/// Begins anew with the question of `agon init`, in place of this process: its thread that reads keys could not be ended.
+/// Begins again with the question of `agon init`, in place of this process: its thread that reads keys could not be ended.
 fn again(here: &std::path::Path) -> Failure {
     let typed: Vec<OsString> = std::env::args_os().skip(1).filter(|typed| typed != "--set-up").collect();
     let is_chat = typed.first().is_none_or(|first| first.as_encoded_bytes().starts_with(b"-"));

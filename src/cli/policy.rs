@@ -112,7 +112,7 @@ async fn explained(typed: &ExplainArgs, environment: Environment, output: Output
             "commands": explained.commands, "opens": explained.opens,
         }));
     }
-    output.data(&shown(&told(&explained)))
+    output.data(&shown(&words(&explained)))
 }
 
 fn number(line: Line) -> usize {
@@ -125,7 +125,7 @@ fn number(line: Line) -> usize {
     }
 }
 
-fn told(explained: &Explained) -> String {
+fn words(explained: &Explained) -> String {
     let needs = explained.needs.iter().map(|need| need.name().into_owned()).collect::<Vec<_>>();
     let mut out = format!("needs     {}\nsandbox   {}\n", needs.join(", "), explained.sandbox);
     let has_line = explained.needs.iter().any(|need| matches!(need, Need::Command(_)));

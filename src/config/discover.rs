@@ -37,7 +37,7 @@ pub fn by_key(config: &Config) -> Option<Discovered> {
 /// when it is not set, none when it is empty.
 pub const LOCAL_SERVERS: &str = "AGON_LOCAL_SERVERS";
 
-/// True for a server on this machine that is asked although nobody configured it.
+/// True for a server on this machine that is asked although it is not configured.
 pub fn is_looked_for(config: &Config, name: &str) -> bool {
     let named = config.environment().get(LOCAL_SERVERS);
     named.is_none_or(|names| names.split(',').any(|one| one.trim() == name))

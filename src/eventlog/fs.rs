@@ -30,7 +30,7 @@ pub trait LogFs: Send + Sync {
     /// Opens or creates a file and takes the exclusive lock on it without waiting, held until the file is
     /// dropped; none when somebody else has it.
     fn try_lock(&self, path: &Path) -> io::Result<Option<Arc<dyn LogFile>>>;
-    /// True when somebody has that lock; leaves the file as it is.
+    /// True when that lock is held; leaves the file as it is.
     fn is_locked(&self, path: &Path) -> io::Result<bool> {
         Ok(self.exists(path) && self.try_lock(path)?.is_none())
     }

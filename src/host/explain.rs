@@ -1,4 +1,4 @@
-//! What the policy says to a call that nobody has made yet: the lines of the order of judgement, one by one.
+//! What the policy says to a call before it is made: the lines of the order of judgement, one by one.
 
 use crate::assembly::{self, WireError};
 use crate::config::{Config, SandboxKind};
@@ -59,15 +59,16 @@ pub async fn explain(config: &Config, call: &Call, rules: &[Rule]) -> Result<Exp
     let mut all = config.policy();
     all.add(rules);
     policy::check(&all).map_err(WireError::Policy)?;
-    let (confines, kind) = match config.sandbox() {
-        SandboxKind::None => (false, "none".to_owned()),
+    let open = Shelter::default();
+    let (shelter, kind) = match config.sandbox() {
+        SandboxKind::None => (open, "none".to_owned()),
         _ => match assembly::sandbox(config).await {
-            Ok((spec, _)) => (spec.confines(), spec.kind),
-            Err(error) => (false, format!("none available: {error}")),
+            Ok((spec, _)) => {
+                (Shelter { confines: spec.confines(), holds_plans: spec.is_confining() }, spec.kind)
+            }
+            Err(error) => (open, format!("none available: {error}")),
         },
     };
-    let shelter =
-        Shelter { confines, holds_plans: matches!(kind.as_str(), "local" | "landlock-only" | "docker") };
     let rights = Rights { policy: &all, grants: &[], level: config.permission(), read_only: false, shelter };
     let plan = Plan { needs, cwd: String::new(), preview: String::new(), risk, digest: String::new() };
     let opens =

@@ -59,7 +59,7 @@ impl SessionState {
     }
 
     /// Keeps others who write out of the workspace for the turn to come; without a turn that follows, until the
-    /// returned value is dropped. At the level `plan` nothing is written, and nobody is kept out; `level` is the one it
+    /// returned value is dropped. At the level `plan` nothing is written, and no other session is kept out; `level` is the one it
     /// is about to have, else it is that of the session.
     pub fn hold(&self, level: Option<PermissionLevel>) -> Result<Pending<'_>, WireError> {
         let mut now = self.now();

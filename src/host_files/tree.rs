@@ -75,7 +75,7 @@ struct State {
 struct Busy<'q>(&'q Queue);
 
 impl Tree<'_> {
-    /// Walks the open folder that is at `path` beneath the root. False when it was not finished in time.
+    /// Walks the open folder that is at `path` under the root. False when it was not finished in time.
     pub fn walk(&self, folder: OwnedFd, path: &Path, above: Option<Arc<Rules>>) -> bool {
         let (queue, is_late) = (Queue::default(), AtomicBool::new(false));
         let first = Waiting { folder: Place::Open(folder), path: path.to_owned(), above };
@@ -105,7 +105,7 @@ impl Tree<'_> {
     fn look(&self, Waiting { folder, path, above }: Waiting) -> Option<Vec<Waiting>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let folder = match folder {
-            // Whoever has it open may have read it already, and shares its place with us.
+            // A process that has it open may have read it already, and shares its place with us.
             Place::Open(folder) => rustix::fs::openat(folder, c".", flags, Mode::empty()).ok()?,
             Place::Within(above, name) => {
                 rustix::fs::openat(above.fd().ok()?, name, flags, Mode::empty()).ok()?

@@ -21,7 +21,7 @@ pub struct RunContext<'a> {
     pub hosts: &'a [HostRule],
     /// Where its live output goes.
     pub live: &'a dyn Live,
-    /// Fires when it is told to stop.
+    /// Fires when it is to stop.
     pub cancel: &'a CancellationToken,
 }
 

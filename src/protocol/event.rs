@@ -311,7 +311,7 @@ events! {
     Decision ToolAnswered(ToolAnswered) = "tool_answered" in Tool, tool |d| Some(d.tool_use), cites |d| vec![d.from];
     /// The policy spoke on a prepared call.
     Decision PolicyDecided(PolicyDecided) = "policy_decided" in Tool, tool |d| Some(d.tool_use);
-    /// Somebody is asked whether a call may run; orders the ask.
+    /// A person is asked whether a call may run; orders the ask.
     Decision ApprovalRequested(ApprovalRequested) = "approval_requested" in Tool,
         spark |d| Some(d.spark), tool |d| Some(d.tool_use), call |d| Some(d.call);
     /// A running call is told to stop.

@@ -301,7 +301,7 @@ stored! {
         JsonObject,
         /// One tool the model is forced to call.
         ForcedTool,
-        /// Nobody knows: the schema is asked for in words, and each of these ways is tried until the model refuses it or
+        /// Unknown: the schema is asked for in words, and each of these ways is tried until the model refuses it or
         /// is seen to take no notice. A request never has it.
         Any,
         /// Only asked for in words, then checked.

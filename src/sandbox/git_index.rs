@@ -100,7 +100,7 @@ fn varint(bytes: &[u8]) -> Result<(usize, usize), &'static str> {
     Err("a number does not end")
 }
 
-/// A path beneath the work tree that touches no repository's folder.
+/// A path under the work tree that touches no repository's folder.
 fn is_plain(name: &[u8]) -> bool {
     // A folder of a sparse index ends with a slash.
     let name = name.strip_suffix(b"/").unwrap_or(name);

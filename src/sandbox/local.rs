@@ -176,7 +176,7 @@ impl LocalSandbox {
         LocalSandbox::bare(root, options, false)
     }
 
-    /// Runs a command that looks around, to see that the sandbox can be had here and holds what it claims, unless an
+    /// Runs a command that looks around, to see that the sandbox is available here and holds what it claims, unless an
     /// earlier one has seen the very same.
     pub async fn start(&self) -> Result<(), LocalError> {
         let kept = self.proof().filter(|_| self.covers_can_be_reached());

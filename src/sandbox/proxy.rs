@@ -210,12 +210,12 @@ impl Proxy {
         self.tally.uses()
     }
 
-    /// Serves whoever connects, until it is dropped.
+    /// Serves all that connect, until it is dropped.
     pub async fn serve(self: Arc<Self>, listener: TcpListener) -> Infallible {
         each(&listener, |stream| connection::serve(Arc::clone(&self), stream)).await
     }
 
-    /// Passes whoever connects on to a port of this machine, until it is dropped.
+    /// Passes all that connect on to a port of this machine, until it is dropped.
     pub async fn relay(self: Arc<Self>, listener: TcpListener, port: u16) -> Infallible {
         each(&listener, |inside| pass_on(Arc::clone(&self), inside, port)).await
     }

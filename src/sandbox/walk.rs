@@ -1,4 +1,4 @@
-//! Names the files of a workspace, ignore rules honoured; every folder is opened beneath the root.
+//! Names the files of a workspace, ignore rules honoured; every folder is opened under the root.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -22,7 +22,7 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// Most names that are held to find the first of them.
 const MOST_HELD: usize = 1_000_000;
 
-/// Hands on what is beneath `path` (canonical). False when there was not the time to finish.
+/// Hands on what is under `path` (canonical). False when there was not the time to finish.
 ///
 /// Only the workspace's own rules count, none from above it or from the user's home, so that the same
 /// workspace gives the same names everywhere. A directory that is named outright is looked into even when
@@ -79,7 +79,7 @@ fn above(root: &Path, path: &str) -> (bool, Option<Arc<Rules>>) {
     (false, rules)
 }
 
-/// Files and links beneath `path` (canonical), sorted, at most `max`; true when there were more.
+/// Files and links under `path` (canonical), sorted, at most `max`; true when there were more.
 pub fn files(
     (root, beneath): (&Path, &Beneath),
     path: &str,

@@ -198,7 +198,7 @@ impl Session {
         let persona = RoleSpec { persona: spark.persona.clone(), ..role.spec.clone() };
         let spec = self.spec.as_ref()?;
         let mut names = state::tools_of(spec, &persona);
-        // What a source lists late makes nobody a writer.
+        // What a source lists late makes no role a writer.
         let late = spec.tools.iter().filter(|tool| tool.source.is_some() && tool.risk != Risk::Read);
         let late: Vec<&str> = late.filter(|_| !role.writes).map(|tool| tool.name.as_str()).collect();
         names.retain(|name| !late.contains(&name.as_str()));

@@ -64,7 +64,7 @@ pub struct Turn {
     pub steps: u32,
     /// Tokens and millionths of a dollar the session had used when it was opened.
     pub spent_before: (u64, u64),
-    /// What the sparks are told next to the prompt, in this order: what it mentions, and what was said before the turn began.
+    /// What the sparks get next to the prompt, in this order: what it mentions, and what was said before the turn began.
     pub said: Vec<Said>,
     /// True once a spark was given its task.
     pub begun: bool,

@@ -128,7 +128,7 @@ impl PathGlob {
         Ok(PathGlob { matcher: glob.compile_matcher(), name_only: !pattern.contains('/'), text })
     }
 
-    /// How a workspace-relative path beneath `base` fits.
+    /// How a workspace-relative path under `base` fits.
     pub fn fit(&self, path: &str, base: &str) -> Fit {
         let compared = self.compared(path, base);
         match self.matcher.is_match(compared) {

@@ -145,7 +145,7 @@ struct Search<'a> {
     denied: DeniedPaths,
     context: usize,
     max: usize,
-    /// What a thread needs to search and nobody uses now.
+    /// What a thread needs to search that is free now.
     idle: Mutex<Vec<(RegexMatcher, Searcher)>>,
     /// Files that were searched, of those that the glob matches and of those it is to the letter.
     searched: [AtomicUsize; 2],

@@ -32,7 +32,7 @@ pub(super) fn mission_with(typed: &ChatArgs, kit: SessionOptions) -> Mission {
 
 /// Asks whether a home or a folder of the system may be the workspace, before anything is drawn.
 pub(super) async fn ask_about_workspace(kit: &mut SessionOptions, output: Output) -> Result<(), Failure> {
-    host::check_workspace(&kit.config)?;
+    host::holds_no_own_files(&kit.config, kit.config.workspace())?;
     if let Some(root) = about_workspace(&kit.config, AtTerminal { can_be_asked: true, output }).await? {
         // Kept for every session of this run, also where the configuration is read again.
         let value = toml::Value::Array(vec![root.display().to_string().into()]);

@@ -18,7 +18,7 @@ impl Mission {
                 let undone = session_ops::apart(move || async move { Ok(host.undo(&id, wish).await?) }).await;
                 undone.map_or_else(
                     |failure| Done::Failed(failure, None),
-                    |undo| Done::News(vec![Msg::Log(told(&undo))]),
+                    |undo| Done::News(vec![Msg::Log(on_one_line(&undo))]),
                 )
             }));
             return Vec::new();
@@ -26,7 +26,7 @@ impl Mission {
         let kit = std::sync::Arc::clone(&self.kit);
         self.begin("undoing…", None, move || async move {
             let undo = host.undo(&id, wish).await?;
-            Ok(Done::Copied(Box::new(record::look(&kit, &id)?), told(&undo)))
+            Ok(Done::Copied(Box::new(record::look(&kit, &id)?), on_one_line(&undo)))
         })
     }
 
@@ -53,7 +53,7 @@ impl Mission {
 }
 
 /// What was done, on one line.
-fn told(undo: &Undo) -> String {
+fn on_one_line(undo: &Undo) -> String {
     let lines = undo.lines(true);
     lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" · ").replace(": · ", ": ")
 }

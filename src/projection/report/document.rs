@@ -42,7 +42,7 @@ pub enum Block<'a> {
     Cards(Vec<Card>),
     /// Rows and columns.
     Table(Table),
-    /// Words of somebody, and whose they are.
+    /// Words of a person or model, and whose they are.
     Quote(Vec<Block<'a>>, Line),
     /// Text whose every character counts, with its language.
     Code(String, String),
@@ -89,7 +89,7 @@ pub enum Tone {
     Quiet,
     /// What a reader must know before the rest.
     Notice,
-    /// What nobody may miss.
+    /// What must be seen.
     Alarm,
 }
 

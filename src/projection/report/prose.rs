@@ -4,7 +4,7 @@ use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 use super::document::{Block, Line, Look, Table, Tone};
 
-/// Lists and quotes within each other that are told apart; deeper ones are read as if they were at this depth.
+/// Lists and quotes within each other that are distinguished; deeper ones are read as if they were at this depth.
 const DEEPEST: usize = 8;
 
 /// The blocks of a text.

@@ -63,7 +63,7 @@ pub struct ApprovalLine {
 }
 
 impl CallLine {
-    /// True when somebody was asked and allowed it.
+    /// True when a person was asked and allowed it.
     pub fn is_allowed(&self) -> bool {
         self.approval.as_ref().is_some_and(|approval| approval.is_yes)
     }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// As many model calls as a turn wants: nobody pays for the last of them.
+/// As many model calls as a turn asks for.
 pub const ANY_STEPS: u32 = u32::MAX;
 
 /// Where a session stops by itself; per turn, but money and tokens per session.

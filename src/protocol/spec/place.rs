@@ -80,10 +80,15 @@ impl SandboxSpec {
     /// The kinds that confine something. Any other kind, `none` or unknown, counts as confining nothing.
     const CONFINING: [&str; 3] = ["local", "landlock-only", "docker"];
 
+    /// True for a kind that confines something, whatever it leaves open.
+    pub fn is_confining(&self) -> bool {
+        Self::CONFINING.contains(&self.kind.as_str())
+    }
+
     /// True when commands are kept from everything but the workspace, with nothing left open to the outside.
     pub fn confines(&self) -> bool {
         let is_usual = |gap: &String| Self::USUAL.contains(&gap.as_str());
-        Self::CONFINING.contains(&self.kind.as_str()) && self.gaps.iter().all(is_usual)
+        self.is_confining() && self.gaps.iter().all(is_usual)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Splits what a session's commands see into what its holder mounts once and what each call mounts for itself.
 //!
-//! A call's own is what a command can write to or what belongs to its processes, and what lies beneath that. A folder
-//! that is shown beneath something of a call's own is mounted aside by the holder, with everything that hides parts
+//! A call's own is what a command can write to or what belongs to its processes, and what lies under that. A folder
+//! that is shown under something of a call's own is mounted aside by the holder, with everything that hides parts
 //! of it, and each call binds it into its place as it is.
 
 use std::collections::BTreeMap;

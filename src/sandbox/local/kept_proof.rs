@@ -64,7 +64,7 @@ impl KeptProof {
     pub fn keep(&self, facts: &[String]) {
         let mut all = self.all();
         if all.len() >= MOST {
-            // Whoever needs one of them looks again.
+            // The next that needs one of them looks again.
             all.clear();
         }
         all.insert(self.key.clone(), facts.to_vec());

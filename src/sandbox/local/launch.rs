@@ -22,7 +22,7 @@ use crate::sandbox::process::{Output, Reach};
 pub const REFUSED: &str = "the sandbox cannot be had: ";
 /// What is said when the holder was gone before a command began.
 pub const LOST: &str = "the process that holds the sandbox has ended";
-/// What stands before the reason why no copy of a holder's mounts is to be had.
+/// What precedes the reason why no copy of a holder's mounts is available.
 pub const NO_COPY: &str = "a call cannot copy the sandbox: ";
 
 /// A process that holds mounts and starts calls. It ends with this value.

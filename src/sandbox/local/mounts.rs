@@ -278,7 +278,7 @@ fn close(root: BorrowedFd<'_>, mounts: &[Mount]) -> Result<Vec<PathBuf>, String>
         let above = mounts.iter().filter(|mount| point.starts_with(relative(&mount.target)));
         let nearest = above.max_by_key(|mount| mount.target.len());
         let Some(Mount { target, kind: MountKind::Bind { writable, .. } }) = nearest else { continue };
-        // One that is hidden by a later mount cannot be reached, by nobody.
+        // One that is hidden by a later mount cannot be reached by any process.
         if let (true, Ok(mount)) = (point != relative(target), walk(root, point.as_os_str())) {
             remount(&mount, *writable).map_err(cannot)?;
         }
@@ -298,7 +298,7 @@ fn relative(target: &OsStr) -> &Path {
     if names.as_os_str().is_empty() { Path::new(".") } else { names }
 }
 
-/// Takes the rights from a cover that has just been made, and from those of `mounted` that lie beneath it.
+/// Takes the rights from a cover that has just been made, and from those of `mounted` that lie under it.
 fn settle(
     root: BorrowedFd<'_>,
     target: &OsStr,
@@ -338,7 +338,7 @@ fn remount_with(mount: &OwnedFd, mut flags: MountFlags) -> rustix::io::Result<()
     rustix::mount::mount_remount(fd_path(mount), flags | MountFlags::BIND, c"")
 }
 
-/// Mount points beneath the root, relative to it, as this process sees them now.
+/// Mount points under the root, relative to it, as this process sees them now.
 fn mounted_in(root: BorrowedFd<'_>) -> rustix::io::Result<Vec<PathBuf>> {
     let place = rustix::fs::readlink(fd_path(&root), Vec::new())?;
     let (place, table) =

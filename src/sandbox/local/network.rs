@@ -85,7 +85,7 @@ impl CallNetwork {
                 )
             })
             .into();
-        // Java sends no name and password through a tunnel unless it is told to.
+        // Java sends no name and password through a tunnel unless it is configured to.
         let java = format!("{} -Djdk.http.auth.tunneling.disabledSchemes=", java.join(" "));
         let proxies = ["http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
         // These win over the proxy that a tool's own settings name, which is not reached from here.

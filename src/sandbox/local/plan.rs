@@ -14,7 +14,7 @@ pub struct HeldPlan {
     pub is_single: bool,
     /// An empty folder of ours on which everything is put together.
     pub base: OsString,
-    /// What is mounted once, with targets from that folder, ancestors before what lies beneath them.
+    /// What is mounted once, with targets from that folder, ancestors before what lies under them.
     pub mounts: Vec<Mount>,
     /// Folders to be made in it, on which calls mount something of their own.
     pub points: Vec<OsString>,
@@ -35,7 +35,7 @@ pub struct HeldPlan {
 /// One call, ready to be carried out.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct StagePlan {
-    /// What the call mounts for itself, ancestors before what lies beneath them.
+    /// What the call mounts for itself, ancestors before what lies under them.
     pub mounts: Vec<Mount>,
     /// The workspace.
     pub workspace: OsString,
@@ -104,7 +104,7 @@ pub enum MountKind {
         /// Where it is outside.
         source: OsString,
     },
-    /// What the holder has mounted under this number, with everything mounted beneath it.
+    /// What the holder has mounted under this number, with everything mounted under it.
     Held {
         /// The number.
         number: usize,

@@ -1,4 +1,4 @@
-//! What the commands of a session see, and who mounts what of it: decided once, by whoever needs it first.
+//! What the commands of a session see, and who mounts what of it: decided once, by the first that needs it.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ impl View {
             for (name, value) in origins.settings().iter().filter(|_| has_namespaces) {
                 layout.environment.entry(name.clone()).or_insert_with(|| value.clone());
             }
-            // Where a layer cannot be made, what is beneath it is shown read-only.
+            // Where a layer cannot be made, what is under it is shown read-only.
             for folder in layout.layers(&scratch) {
                 let _ = std::fs::create_dir_all(folder);
             }

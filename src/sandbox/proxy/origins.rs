@@ -1,4 +1,4 @@
-//! What the user's own settings say of packages: which servers they come from, and what a tool inside has to be told of
+//! What the user's own settings say of packages: which servers they come from, and what a tool inside needs to know of
 //! that. Files of a workspace are not among them: others could have written those.
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::path::Path;
 use super::judge::Target;
 use super::upstream::Upstream;
 
-/// Settings of tools: the tool, and the file beneath the home or from the root on.
+/// Settings of tools: the tool, and the file under the home or from the root on.
 const FILES: &[(&str, &str)] = &[
     ("cargo", ".cargo/config.toml"),
     ("cargo", ".cargo/config"),

@@ -54,7 +54,7 @@ impl Results {
         Results { max, matches: 0, by_path: BTreeMap::new() }
     }
 
-    /// False for a path after which the first matches are found already, as is everything beneath it.
+    /// False for a path after which the first matches are found already, as is everything under it.
     pub fn needs(&self, path: &str) -> bool {
         self.matches < self.max || self.by_path.last_key_value().is_some_and(|(last, _)| path < last.as_str())
     }

@@ -25,10 +25,10 @@ const GIVE_BACK: &str = "\x1b[<u\x1b[?2026l\x1b[?1004l\x1b[?2004l\x1b[?25h\x1b[?
 /// Everything cleared, in the terminal's own colours.
 const CLEAR: &str = "\x1b[0m\x1b[2J";
 
-/// Keys are told apart that look alike otherwise (Shift-Enter), where the terminal says that it can.
+/// Keys are distinguished that look alike otherwise (Shift-Enter), where the terminal says that it can.
 const KEYS: &str = "\x1b[>1u";
 
-/// Whether frames can be shown whole (DEC mode 2026) and keys told apart, then a question every terminal answers.
+/// Whether frames can be shown whole (DEC mode 2026) and keys distinguished, then a question every terminal answers.
 const ASK: &[u8] = b"\x1b[?2026$p\x1b[?u\x1b[c";
 
 /// How long a terminal has to answer.

@@ -197,7 +197,7 @@ impl Page<'_> {
         match item.kind {
             ItemKind::Interrupt => self.remark(Tone::Warn, "■ ", "interrupted"),
             ItemKind::Lost { .. } => self.wrapped(Tone::Warn, "? ", &body()),
-            // What a model is told to sum up is for the model.
+            // What a model is asked to sum up is for the model.
             ItemKind::Notice(Notice::Compacted) if !self.is_open => Vec::new(),
             ItemKind::Notice(notice) => {
                 let text = self.text(item);

@@ -40,7 +40,7 @@ pub(super) fn press(state: &mut State, find: &mut Find, key: KeyEvent) -> bool {
     true
 }
 
-/// The newest place from where somebody was.
+/// The newest place from where the reader was.
 fn begin(state: &mut State, find: &mut Find) {
     find.at = None;
     go(state, find, true);

@@ -18,7 +18,7 @@ const OBJECTS_NAMED: [&str; 6] =
     ["AUTO_MERGE", "CHERRY_PICK_HEAD", "MERGE_AUTOSTASH", "MERGE_HEAD", "ORIG_HEAD", "REVERT_HEAD"];
 /// Files of a work tree with text.
 const TEXTS: [&str; 5] = ["COMMIT_EDITMSG", "FETCH_HEAD", "MERGE_MODE", "MERGE_MSG", "SQUASH_MSG"];
-/// What git leaves there that nobody misses.
+/// What git leaves there and does not need.
 const LEFTOVERS: [&str; 6] =
     ["MERGE_RR", "TAG_EDITMSG", "gc.log", "gc.pid", "objects/maintenance.lock", "rr-cache"];
 
@@ -66,7 +66,7 @@ pub enum Mark {
         bytes: u64,
         changed: (i64, i64),
     },
-    /// The digest of what an index stages: whoever refreshes it changes nothing that counts.
+    /// The digest of what an index stages: refreshing it changes nothing that counts.
     Staged([u8; 32]),
 }
 
