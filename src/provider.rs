@@ -11,8 +11,11 @@ mod exchange;
 mod failure;
 mod http;
 mod limits;
+#[cfg(feature = "llama")]
+pub mod llama;
 mod number;
 pub mod openai;
+pub mod pull;
 mod refusal;
 pub mod responses;
 pub mod script;

@@ -33,6 +33,11 @@ pub enum WireError {
     /// A provider cannot be connected.
     #[error("{0}")]
     Provider(String),
+    /// This program was built without what the provider needs.
+    #[error(
+        "provider `{provider}`: this agon was built without `{feature}`, which `kind = \"{kind}\"` needs"
+    )]
+    NotBuilt { provider: String, kind: &'static str, feature: &'static str },
     /// The workspace cannot be opened.
     #[error("{0}")]
     Workspace(String),
@@ -156,6 +161,9 @@ impl WireError {
     /// What the person may try.
     pub fn hint(&self) -> Option<String> {
         match self {
+            WireError::NotBuilt { feature, .. } => {
+                Some(format!("in agon's sources: cargo install --path . --features {feature}"))
+            }
             WireError::Config(error) => error.hint(),
             WireError::Log(error) => error.hint(),
             WireError::Cache(StockError::NoRun(_) | StockError::NoKey) => Some("`agon cache list` shows every run".to_owned()),

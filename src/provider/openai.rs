@@ -14,7 +14,7 @@ use crate::ports::{Live, OfferedModel, Provider};
 use crate::protocol::event::{ModelFailed, ModelReply};
 use crate::protocol::message::Request;
 use crate::provider::http::Endpoint;
-use crate::provider::openai::answer::Answer;
+pub(super) use crate::provider::openai::answer::Answer;
 pub use crate::provider::openai::dialect::{DIALECTS, Dialect};
 pub(super) use crate::provider::openai::request::is_strict;
 use crate::provider::openai::request::{Host, Writer};
@@ -28,8 +28,32 @@ use crate::provider::{catalog, exchange};
 /// `thinking: false` needs no word here: nothing that was dropped is ever asked for in this format.
 pub struct OpenAi {
     endpoint: Endpoint,
+    bodies: Bodies,
+}
+
+/// Writes the requests of a host.
+pub(super) struct Bodies {
     host: Host,
     written: Written<Writer>,
+}
+
+impl Bodies {
+    fn new(dialect: &'static Dialect, opaque_kind: String) -> Self {
+        Bodies { host: Host { dialect, opaque_kind }, written: Written::default() }
+    }
+
+    /// For what speaks this dialect inside this process.
+    #[cfg(feature = "llama")]
+    pub fn in_process(dialect: &str) -> Self {
+        Bodies::new(Dialect::named(dialect).unwrap_or(Dialect::of("", "")), String::new())
+    }
+
+    /// The body of a request.
+    pub fn write(&self, request: &Request) -> Vec<u8> {
+        let begin = || Writer::new(&self.host, &request.pictures);
+        let write = |writer: &Writer| request::body(request, writer);
+        self.written.with(String::new(), &request.messages, &request.pictures, begin, write)
+    }
 }
 
 impl fmt::Debug for OpenAi {
@@ -53,8 +77,8 @@ impl OpenAi {
                 ServerConfigError::Dialect { name, dialect: named, known: known.join(", ") }
             })?,
         };
-        let host = Host { dialect, opaque_kind: format!("openai/{host}") };
-        Ok(OpenAi { endpoint, host, written: Written::default() })
+        let bodies = Bodies::new(dialect, format!("openai/{host}"));
+        Ok(OpenAi { endpoint, bodies })
     }
 }
 
@@ -66,13 +90,9 @@ impl Provider for OpenAi {
         live: &dyn Live,
         cancel: &CancellationToken,
     ) -> Result<ModelReply, ModelFailed> {
-        let begin = || Writer::new(&self.host, &request.pictures);
-        let write = |writer: &Writer| request::body(request, writer);
-        let body = self.written.with(String::new(), &request.messages, &request.pictures, begin, write);
-        let forced = request::forced(request, self.host.dialect);
-        let answer = Answer::new(forced, self.host.opaque_kind.clone());
+        let (body, Host { dialect, opaque_kind }) = (self.bodies.write(request), &self.bodies.host);
+        let answer = Answer::new(request::forced(request, dialect), opaque_kind.clone());
         let ended = exchange::call(&self.endpoint, request, body, answer, live, cancel).await;
-        let dialect = self.host.dialect;
         ended.map_err(|failed| exchange::droppable(failed, |name| request::can_drop(request, dialect, name)))
     }
 
