@@ -179,7 +179,10 @@ fn server(name: &str, connection: Connection) -> Result<Arc<dyn Provider>, WireE
         first_token: Duration::from_millis(first_token_timeout_ms),
         idle: Duration::from_millis(idle_timeout_ms),
     };
-    (format.connect)(server).map_err(|error| WireError::Provider(error.to_string()))
+    match (format.connect)(server) {
+        Ok(server) => Ok(Arc::new(server)),
+        Err(error) => Err(WireError::Provider(error.to_string())),
+    }
 }
 
 /// Digest of what answers under a provider's name: kind and address, or the text of its script. Keys and

@@ -45,7 +45,7 @@ pub struct LlamaConfig {
 /// that uses it; its calls are answered one after another.
 pub struct Llama {
     config: LlamaConfig,
-    writer: openai::Bodies,
+    writer: openai::Completions,
     /// Those in use: nothing else keeps a model loaded.
     engines: Mutex<Vec<Arc<Engine>>>,
 }
@@ -66,7 +66,11 @@ impl Llama {
                 "provider `{name}`: `gpu_layers` is set, and this agon was built for processors only; build it with `--features llama-cuda` or `llama-vulkan`"
             ));
         }
-        Ok(Llama { config, writer: openai::Bodies::in_process("llama-server"), engines: Mutex::default() })
+        Ok(Llama {
+            config,
+            writer: openai::Completions::in_process("llama-server"),
+            engines: Mutex::default(),
+        })
     }
 
     fn engine(&self, model: &str) -> Result<Arc<Engine>, Failure> {
