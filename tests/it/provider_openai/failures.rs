@@ -87,9 +87,10 @@ async fn hints_fit_what_was_refused() {
         ),
         (
             400,
-            json!({"error": {"message": "The response was filtered due to the prompt triggering Azure OpenAI's content management policy.", "code": "content_filter", "status": 400}}),
+            json!({"error": {"message": "The response was filtered due to the prompt triggering Azure OpenAI's content management policy.", "type": null, "param": "prompt", "code": "content_filter", "status": 400, "innererror": {"code": "ResponsibleAIPolicyViolation",
+                "content_filter_result": {"hate": {"filtered": false, "severity": "safe"}, "jailbreak": {"filtered": true, "detected": true}, "violence": {"filtered": true, "severity": "medium"}}}}}),
             ErrorKind::BadRequest,
-            "rephrase it",
+            "policy. Filtered: jailbreak, violence (medium); the provider's filter refused the input: rephrase it",
         ),
         (
             413,
