@@ -74,7 +74,8 @@ fn what_the_readme_promises_is_held_by_tests() {
     let page = std::fs::read_to_string(package().join("README.md")).unwrap();
     assert!(page.lines().count() <= 150, "{} lines", page.lines().count());
     let all: String = sources("tests").iter().map(|file| file.text.clone()).collect();
-    let rows = page.split("| held by |").nth(1).unwrap().lines().skip(2).take_while(|line| line.starts_with('|'));
+    let rows =
+        page.split("| held by |").nth(1).unwrap().lines().skip(2).take_while(|line| line.starts_with('|'));
     let tests: Vec<_> = rows.map(|row| row.rsplit('`').nth(1).unwrap()).collect();
     assert!(tests.len() > 5, "{tests:?}");
     for test in tests {
