@@ -93,7 +93,7 @@ async fn pulled(pull: &Pull, output: Output) -> Result<(), Failure> {
     }
     let pulled = ended?.map_err(|error| {
         let hint = error.hint();
-        let failure = Failure::new(FAILED, error.into());
+        let failure = Failure::new(FAILED, error);
         hint.into_iter().fold(failure, Failure::hint)
     })?;
     let stem = pulled.file.file_stem().unwrap_or_default().to_string_lossy();

@@ -153,7 +153,7 @@ impl Provider for Llama {
             let usage = answer.usage_so_far(request);
             ModelFailed { usage, ..self.failed(failure) }
         })?;
-        for delta in splitter.finish() {
+        if let Some(delta) = splitter.finish() {
             // The limit on an answer was kept before.
             let _ = answer.event(&chunk(delta).to_string(), live);
         }

@@ -156,7 +156,8 @@ fn a_call_that_is_dropped_or_cancelled_in_the_queue_costs_nothing() {
     run(async {
         let waiting = CancellationToken::new();
         waiting.cancel();
-        let second = llama.call(&request("count"), &heard, &waiting);
+        let asked = request("count");
+        let second = llama.call(&asked, &heard, &waiting);
         let (first, second) = tokio::join!(llama.call(&first, &heard, &heard.cancel), second);
         assert_eq!(
             (first.unwrap_err().kind, second.unwrap_err().kind),
