@@ -90,8 +90,9 @@ impl Llama {
 
     /// The request as a server of chat completions would get it.
     fn body(&self, request: &Request) -> Value {
-        // No picture is sent: no file here takes any.
-        let request = Request { pictures: Pictures::default(), ..request.clone() };
+        // No picture is sent: no file here takes any. A schema is the grammar's matter alone.
+        let mut request = Request { pictures: Pictures::default(), ..request.clone() };
+        request.params.schema = None;
         serde_json::from_slice(&self.writer.write(&request)).unwrap_or_default()
     }
 }
