@@ -66,7 +66,9 @@ async fn closed(terminal: Option<&AsyncFd<OwnedFd>>) {
     while let Ok(mut woken) = terminal.readable().await {
         let mut asked = [PollFd::new(terminal.get_ref(), PollFlags::empty())];
         let answered = poll(&mut asked, Some(&Timespec::default()));
-        if answered.is_ok() && asked[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
+        if answered.is_ok()
+            && asked[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
+        {
             return;
         }
         woken.clear_ready();
