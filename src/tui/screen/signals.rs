@@ -1,13 +1,12 @@
 //! The signals a terminal program is sent, and what they ask for; does none of it.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::Signal;
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 use tokio::signal::unix::{Signal as Listener, SignalKind, signal};
+use tokio::sync::Notify;
 
 /// What a signal asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +23,7 @@ pub(super) struct Signals {
     quit: Listener,
     stop: Listener,
     go_on: Listener,
-    /// None where the system cannot wait for it.
-    terminal: Option<AsyncFd<OwnedFd>>,
+    closed: Arc<Notify>,
 }
 
 impl Signals {
@@ -38,9 +36,7 @@ impl Signals {
             quit: signal(SignalKind::quit())?,
             stop: signal(raw(Signal::TSTP))?,
             go_on: signal(raw(Signal::CONT))?,
-            terminal: rustix::io::dup(rustix::stdio::stdin())
-                .ok()
-                .and_then(|fd| AsyncFd::with_interest(fd, Interest::READABLE).ok()),
+            closed: closed(),
         })
     }
 
@@ -52,26 +48,23 @@ impl Signals {
             _ = self.terminate.recv() => Asked::End,
             _ = self.hang_up.recv() => Asked::End,
             _ = self.quit.recv() => Asked::End,
-            () = closed(self.terminal.as_ref()) => Asked::End,
+            () = self.closed.notified() => Asked::End,
             _ = self.stop.recv() => Asked::Stop,
             _ = self.go_on.recv() => Asked::Continue,
         }
     }
 }
 
-/// Waits until the terminal is closed. Only a program that the terminal controls is sent a signal then; any other would
+/// Reports once the terminal is closed. Only a program that the terminal controls is sent a signal then; any other would
 /// read its end without end.
-async fn closed(terminal: Option<&AsyncFd<OwnedFd>>) {
-    let Some(terminal) = terminal else { return std::future::pending().await };
-    while let Ok(mut woken) = terminal.readable().await {
-        let mut asked = [PollFd::new(terminal.get_ref(), PollFlags::empty())];
-        let answered = poll(&mut asked, Some(&Timespec::default()));
-        if answered.is_ok()
-            && asked[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
-        {
-            return;
-        }
-        woken.clear_ready();
-    }
-    std::future::pending().await
+fn closed() -> Arc<Notify> {
+    let closed = Arc::new(Notify::new());
+    let theirs = Arc::clone(&closed);
+    std::thread::spawn(move || {
+        // Nothing is asked for: what is reported is the end alone.
+        let mut terminal = [PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::empty())];
+        while poll(&mut terminal, None) == Err(rustix::io::Errno::INTR) {}
+        theirs.notify_one();
+    });
+    closed
 }
