@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::one_line_summary::kept;
+use super::telling::orders;
 use crate::protocol::call::OrderedCall;
 use crate::protocol::effect::{Order, TimerOrder, TimerPurpose};
 use crate::protocol::event::{CacheHit, ModelReply, PrepareResult, Purpose, ToolPrepared, ToolUse};
@@ -199,7 +199,7 @@ impl OpenCalls {
         let said = match &open.order {
             Order::Model(_) if open.is_summary => "summarising the conversation".to_owned(),
             Order::Model(_) if open.attempt > 1 => format!("thinking (attempt {})", open.attempt),
-            order => kept::doing(order, &tool),
+            order => orders::doing(order, &tool),
         };
         if open.cancelled { format!("stopping: {said}") } else { said }
     }
