@@ -96,7 +96,7 @@ pub(super) fn settled(data: &BudgetSettled) -> Telling<'static> {
     Telling::new(Kind::Settle, head).refs(format!("({})", data.call))
 }
 
-pub(super) fn compacted<'a>(data: &ContextCompacted, scene: &Scene<'a>) -> Telling<'a> {
+pub(super) fn compacted(data: &ContextCompacted, scene: &Scene<'_>) -> Telling<'static> {
     let events = phrases::counted(data.covers.len() as u64, "event");
     let told = Telling::new(Kind::Compact, "earlier conversation summarised");
     let summary = (scene.lookup)(data.summary).and_then(|answer| answer.answer_text()).unwrap_or_default();

@@ -51,7 +51,7 @@ pub(super) fn asked(data: &ApprovalRequested, scene: &Scene<'_>) -> Telling<'sta
     let preview = (scene.lookup)(data.prepared).and_then(ArenaEvent::plan).map_or("", |plan| &plan.preview);
     // The line itself may show all of it already.
     let preview = if tool.ends_with(&format!(": {}", preview.trim())) { "" } else { preview };
-    Telling::new(Kind::Ask, head).with(Body::Rows(collapsed(&shown(preview)).into_owned()))
+    Telling::new(Kind::Ask, head).with(Body::Rows(collapsed(&shown(preview))))
 }
 
 pub(super) fn approved(data: &ApprovalAnswered) -> Telling<'_> {
