@@ -252,7 +252,8 @@ pub fn line_of(event: &ArenaEvent, scene: &Scene<'_>) -> String {
             Body::Said(text) | Body::Answer(text) => phrases::start(text, LINE),
             _ => String::new(),
         };
-        format!("{} {said}", one.line_with_refs())
+        let mark = if one.kind == Kind::Wants { "→ " } else { "" };
+        format!("{mark}{} {said}", one.line_with_refs())
     });
     phrases::start(&lines.collect::<Vec<_>>().join("  "), LINE)
 }
@@ -355,7 +356,7 @@ impl ArenaEvent {
             E::ClaimFlagged(data) => team::flagged(data),
             E::CacheSkipped(data) => team::skipped(data),
             E::RoundOpened(data) => debate::round(data),
-            E::BallotCast(data) => debate::ballot(data),
+            E::BallotCast(data) => debate::ballot(data, scene),
             E::PropositionsStated(data) => debate::stated(data, scene),
             E::RatingsCast(data) => debate::rated(data, scene),
             E::BallotsRevealed(data) => return debate::revealed(data, scene),

@@ -32,14 +32,13 @@ pub(super) fn round(data: &RoundOpened) -> Telling<'static> {
     Telling::new(Kind::Round, text).weighing(weight)
 }
 
-pub(super) fn ballot(data: &BallotCast) -> Telling<'static> {
-    match data.sealed {
-        true => Telling::new(Kind::Ballot, "cast, sealed"),
-        false => {
-            let head = format!("cast, {} sure", wording::per_cent(data.confidence_pm));
-            Telling::new(Kind::Ballot, head).weighing(Weight::Routine)
-        }
+/// Once the seal is broken a view that looks back shows how sure they were.
+pub(super) fn ballot(data: &BallotCast, scene: &Scene<'_>) -> Telling<'static> {
+    if data.sealed && scene.debate.is_none_or(|debate| debate.is_sealed) {
+        return Telling::new(Kind::Ballot, "cast, sealed");
     }
+    let head = format!("cast, {} sure", wording::per_cent(data.confidence_pm));
+    Telling::new(Kind::Ballot, head).weighing(Weight::Aside)
 }
 
 /// The moderator's list is neutral and shown at once; ballots that stand in for it are positions, still sealed.
@@ -148,7 +147,9 @@ pub(super) fn verdict(data: &VerdictReached, scene: &Scene<'_>) -> Vec<Telling<'
     let mut words = format!("{}.", rulings.join(", "));
     let mut heard = String::new();
     if let Some(debate) = scene.debate {
-        heard = format!(", {} of {} heard", debate.cast(), debate.asked);
+        if debate.asked > 0 {
+            heard = format!(", {} of {} heard", debate.cast(), debate.asked);
+        }
         let tied = (0u32..).zip(&debate.majority).filter(|(_, side)| **side == 0).map(|(n, _)| n);
         let tied: Vec<u32> = tied.collect();
         let talk = Some(Talk::of(&debate.majority, &data.differs, is_vote)).filter(|_| debate.has_talked);

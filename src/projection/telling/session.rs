@@ -65,8 +65,12 @@ pub(super) fn forked(data: &SessionForked) -> Vec<Telling<'static>> {
 }
 
 pub(super) fn stopped(data: &StopRequested) -> Telling<'static> {
-    let weight = if data.cause == StopCause::Finished { Weight::Routine } else { Weight::News };
-    Telling::new(Kind::Stop, phrases::stop_cause(data.cause)).by_you().weighing(weight)
+    let told = Telling::new(Kind::Stop, phrases::stop_cause(data.cause));
+    match data.cause {
+        // A run that is over ends itself.
+        StopCause::Finished => told.weighing(Weight::Routine),
+        _ => told.by_you(),
+    }
 }
 
 pub(super) fn recovered(data: &FaultRecovered) -> Telling<'static> {

@@ -174,13 +174,10 @@ pub(super) fn fingerprinted(data: &WorkspaceFingerprinted) -> Telling<'static> {
 
 pub(super) fn compared(data: &DiffTaken) -> Telling<'_> {
     let told = |head: String| Telling::new(Kind::Diff, head).with(Body::Diff((&data.diff).into()));
+    let count = phrases::counted(data.files.len() as u64, "file");
     match data.files.as_slice() {
         // Of a last look at the workspace that found nothing there is nothing to say.
         [] => told("nothing changed".to_owned()).weighing(Weight::Routine),
-        [only] => told(names_shown([only])),
-        files => {
-            let count = phrases::counted(files.len() as u64, "file");
-            told(format!("{count}: {}", names_shown(files)))
-        }
+        files => told(format!("{count} changed: {}", names_shown(files))),
     }
 }

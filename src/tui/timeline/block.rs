@@ -202,7 +202,9 @@ impl<'a> Page<'a> {
     /// What an event says; not what stands elsewhere in the story: ballots, answers, notes to models.
     fn telling(&self, item: &Item, one: &Telling<'_>) -> Vec<Line<'static>> {
         match one.kind {
-            Kind::Holds | Kind::Ruling | Kind::CutOff => Vec::new(),
+            Kind::Holds | Kind::Ratings | Kind::Ruling | Kind::CutOff => Vec::new(),
+            // The answer above says that it is sealed.
+            Kind::Ballot if self.scene.moment.matrix.is_sealed => Vec::new(),
             _ if one.of.is_some() => Vec::new(),
             _ if one.weight == Weight::Routine && !self.is_open => Vec::new(),
             Kind::Prompt | Kind::Question => self.said(&one.line(), one.rest(), Tone::Strong),

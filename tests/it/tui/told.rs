@@ -313,7 +313,7 @@ fn the_matrix_of_a_debate_stays_when_something_else_is_asked() {
     let _ = typed(&mut state, "/matrix");
     let _ = update(&mut state, key(Enter));
     let text = shown(&state, 100, 40);
-    assert!(text.contains("pragmatist") && text.contains("verdict: 70"), "{text}");
+    assert!(text.contains("pragmatist") && text.contains("verdict, 70"), "{text}");
 }
 
 #[test]
