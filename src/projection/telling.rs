@@ -223,14 +223,13 @@ impl<'a> Scene<'a> {
 
 /// A tool call as it was asked for.
 pub fn face(tool_use: ToolUse, lookup: Lookup<'_>) -> Option<ToolFace> {
-    match lookup(tool_use.answer)? {
-        ArenaEvent::ModelAnswered(answer) => asked(answer.body.message.get(usize::from(tool_use.part))?),
-        ArenaEvent::CacheHit(hit) => {
-            let tool = format!("recorded run of session {}", hit.body.session);
-            Some(ToolFace { spark: None, tool, target: String::new(), inside: None })
-        }
-        _ => None,
+    let event = lookup(tool_use.answer)?;
+    if let ArenaEvent::CacheHit(hit) = event {
+        let tool = format!("recorded run of session {}", hit.body.session);
+        return Some(ToolFace { spark: None, tool, target: String::new(), inside: None });
     }
+    let ArenaEvent::ModelAnswered(answer) = event else { return None };
+    asked(answer.body.message.get(usize::from(tool_use.part))?)
 }
 
 /// The tool call in a part of an answer; none in any other part.

@@ -1,7 +1,6 @@
 //! What was said and done, as a list of references; holds no bodies and looks none up by itself.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use crate::protocol::command::StopCause;
 use crate::protocol::event::{FailStatus, Family, ModelReply, PauseCause, ToolUse, TurnCause};
@@ -12,6 +11,9 @@ use crate::protocol::{ArenaEvent, CallId, Entry, EventRef, SparkId};
 use super::answering::Answering;
 use super::calls::{OpenCalls, WorkClock};
 use super::telling::Scene;
+
+/// Items that are looked through for an ask that is answered: what was asked earlier is not shown with its answer.
+const FARTHEST: usize = 4_096;
 
 /// What an item of the transcript is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,9 +83,6 @@ pub struct Transcript {
     /// What the clock showed when the turn began.
     begun_us: u64,
     has_turn: bool,
-    /// Where the items of open tool calls and open asks stand.
-    open_tools: BTreeMap<ToolUse, usize>,
-    open_asks: BTreeMap<CallId, usize>,
 }
 
 impl Transcript {
@@ -118,11 +117,7 @@ impl Transcript {
                 push(ItemKind::Event);
             }
             E::ApprovalRequested(data) => {
-                self.open_asks.insert(data.call, self.items.len());
-                self.items.push(Item {
-                    kind: ItemKind::Approval { call: data.call, prepared: data.prepared, answer: None },
-                    ..item
-                });
+                push(ItemKind::Approval { call: data.call, prepared: data.prepared, answer: None });
             }
             E::ApprovalAnswered(data) => self.settle_ask(data.call, item.source),
             E::ToolResolved(_) | E::ToolRefused(_) | E::ToolAnswered(_) => {
@@ -141,15 +136,13 @@ impl Transcript {
         }
     }
 
-    /// True when no tool call and no ask waits for its end.
+    /// True when no tool call waits for its end.
     pub fn is_settled(&self) -> bool {
-        self.open_tools.is_empty() && self.open_asks.is_empty()
+        !self.calls.has_open_tools()
     }
 
     /// Hands the items over and goes on without them; what is open stays without its end there.
     pub fn take_items(&mut self) -> Vec<Item> {
-        self.open_tools.clear();
-        self.open_asks.clear();
         std::mem::take(&mut self.items)
     }
 
@@ -158,10 +151,7 @@ impl Transcript {
             let kind = match said {
                 Part::Text { .. } => ItemKind::Answer { part },
                 Part::Reasoning { .. } => ItemKind::Thinking { part },
-                Part::Call { .. } => {
-                    self.open_tools.insert(ToolUse { answer: item.source, part }, self.items.len());
-                    ItemKind::ToolCall { part, end: None }
-                }
+                Part::Call { .. } => ItemKind::ToolCall { part, end: None },
                 Part::Result { .. } | Part::Image(_) | Part::Opaque(_) | Part::Unknown(_) => continue,
             };
             self.items.push(Item { kind, ..item });
@@ -170,17 +160,24 @@ impl Transcript {
 
     /// Ties an end to the call it ends.
     fn close_tool(&mut self, event: &ArenaEvent, from: EventRef) {
-        let open = event.tool_use().and_then(|tool_use| self.open_tools.remove(&tool_use));
-        let item = open.and_then(|at| self.items.get_mut(at));
-        if let Some(Item { kind: ItemKind::ToolCall { end, .. }, .. }) = item {
-            *end = Some(from);
+        let Some(ToolUse { answer, part }) = event.tool_use() else { return };
+        for item in self.items.iter_mut().rev().take_while(|item| item.source >= answer) {
+            if let ItemKind::ToolCall { part: of, end: end @ None } = &mut item.kind
+                && (item.source, *of) == (answer, part)
+            {
+                *end = Some(from);
+            }
         }
     }
 
     fn settle_ask(&mut self, call: CallId, from: EventRef) {
-        let item = self.open_asks.remove(&call).and_then(|at| self.items.get_mut(at));
-        if let Some(Item { kind: ItemKind::Approval { answer, .. }, .. }) = item {
-            *answer = Some(from);
+        for item in self.items.iter_mut().rev().take(FARTHEST) {
+            if let ItemKind::Approval { call: of, answer: answer @ None, .. } = &mut item.kind
+                && *of == call
+            {
+                *answer = Some(from);
+                return;
+            }
         }
     }
 }

@@ -176,10 +176,8 @@ pub(super) fn dissent(data: &DissentRecorded) -> Telling<'static> {
 }
 
 fn round_of<'a>(scene: &Scene<'a>) -> Option<&'a RoundOpened> {
-    match (scene.lookup)(scene.debate?.round?)? {
-        ArenaEvent::RoundOpened(round) => Some(round),
-        _ => None,
-    }
+    let ArenaEvent::RoundOpened(round) = (scene.lookup)(scene.debate?.round?)? else { return None };
+    Some(round)
 }
 
 /// Words with names in the place of letters.
