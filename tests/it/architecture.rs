@@ -46,7 +46,8 @@ fn the_tests_that_hold_an_invariant_exist() {
 
 #[test]
 fn invariants_are_read() {
-    let page = "| module | invariant | held by |\n|---|---|---|\n| `a` | b `c` | `d`, `e` |\n\n| `f` | g | `h` |";
+    let page =
+        "| module | invariant | held by |\n|---|---|---|\n| `a` | b `c` | `d`, `e` |\n\n| `f` | g | `h` |";
     let found = invariants(page);
     assert_eq!(found, [("a".to_owned(), BTreeSet::from(["d".to_owned(), "e".to_owned()]))]);
 }
