@@ -49,7 +49,7 @@ impl Session {
             E::ToolsListed(data) => self.fold_listed(at, data),
             E::EffectFailed(data) => self.fold_effect_failed(at, data),
             E::TimerFired(data) => self.fold_timer(data.call),
-            E::CheckRan(data) => self.fold_proof(at, data),
+            E::CheckRan(data) => self.fold_checked(at, data),
             E::PatchApplied(data) => self.fold_patch(data.call),
             E::TurnOpened(data) => self.turns = data.turn,
             E::TurnClosed(data) => self.fold_turn_closed(data),
@@ -100,7 +100,7 @@ impl Session {
         self.fold_limits(&data.body);
     }
 
-    fn fold_proof(&mut self, at: EventRef, data: &Answered<CheckRan>) {
+    fn fold_checked(&mut self, at: EventRef, data: &Answered<CheckRan>) {
         self.close(data.call);
         self.last_proof.fold_check(at.seq, &data.body);
     }
