@@ -85,7 +85,7 @@ impl Session {
             E::FindingClosed(_) | E::InsightSurfaced(_) | E::RoleFailed(_) | E::ClaimFlagged(_) => {}
             E::CacheSkipped(_) | E::RoundOpened(_) | E::BallotCast(_) | E::PropositionsStated(_) => {}
             E::RatingsCast(_) | E::BallotsRevealed(_) | E::ConvergenceProbed(_) | E::DebateGated(_) => {}
-            E::DebateShortened(_) | E::VerdictReached(_) | E::DissentRecorded(_) => {}
+            E::DebateShortened(_) | E::VerdictReached(_) | E::DissentRecorded(_) | E::FaultRecovered(_) => {}
         }
         self.fold_mode(at, event);
     }
