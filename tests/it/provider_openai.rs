@@ -28,7 +28,7 @@ fn config(url: &str) -> ServerConfig {
 }
 
 /// Limits short enough for a test of silence, for no test that succeeds.
-fn impatient(url: &str) -> impl Provider {
+fn impatient(url: &str) -> impl Provider + use<> {
     let timeouts = Timeouts {
         connect: Duration::from_millis(300),
         first_token: Duration::from_millis(300),

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::support::{message, picture};
 
-fn in_dialect(url: &str, dialect: &str) -> impl Provider {
+fn in_dialect(url: &str, dialect: &str) -> impl Provider + use<> {
     openai::connect(ServerConfig { dialect: Some(dialect.into()), ..config(url) }).unwrap()
 }
 
