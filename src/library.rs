@@ -4,9 +4,11 @@ pub mod blueprint;
 pub mod demo;
 pub mod persona;
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub use persona::{BadPersona, Library, PersonaOrigin};
 
@@ -37,6 +39,9 @@ pub enum FileError {
     #[error("`{}` is not UTF-8 text", path.display())]
     NotText { path: PathBuf },
 }
+
+/// Personas or blueprints of a folder as they were read: each file with its text, or why it has none.
+pub type Texts = BTreeMap<PathBuf, Result<String, Arc<FileError>>>;
 
 /// Reads a whole text file of at most `max` bytes. `None` when there is none.
 pub fn read_text(path: &Path, max: u64) -> Result<Option<String>, FileError> {
@@ -83,8 +88,21 @@ fn read_of(folder: &Path, path: &Path, max: u64) -> Result<Option<String>, FileE
     read_within(folder, path, max)
 }
 
+/// Reads the files of a folder with this ending; a folder that cannot be read is listed with the reason.
+fn texts(folder: &Path, ending: &str, max: u64) -> Texts {
+    let files = match files_ending(folder, ending) {
+        Ok(files) => files,
+        Err(error) => return Texts::from([(folder.to_owned(), Err(Arc::new(error)))]),
+    };
+    let read = |path: PathBuf| {
+        let text = read_of(folder, &path, max).transpose()?;
+        Some((path, text.map_err(Arc::new)))
+    };
+    files.into_iter().filter_map(read).collect()
+}
+
 /// The files of a folder with this ending, sorted by name; empty when there is no such folder.
-pub fn files_ending(folder: &Path, ending: &str) -> Result<Vec<PathBuf>, FileError> {
+fn files_ending(folder: &Path, ending: &str) -> Result<Vec<PathBuf>, FileError> {
     let io = |source| FileError::Io { path: folder.to_owned(), source };
     let entries = match std::fs::read_dir(folder) {
         Err(error) if is_absent(&error) => return Ok(Vec::new()),
@@ -211,7 +229,7 @@ mod tests {
         assert!(error.contains("cannot read") && !error.contains("outside"), "a link to itself: {error}");
         let personas = work.join(".agon/personas");
         symlink(&secret, personas.join("coder.md")).unwrap();
-        let library = Library::load(std::slice::from_ref(&personas));
+        let library = Library::load(&[persona::read(&personas)]);
         assert!(!library.get("coder").unwrap().text.contains("moonlit"), "the built-in one stays");
         assert!(library.broken()[0].error.contains("leads outside"), "{:?}", library.broken());
         // The whole folder as a link leads as far.
@@ -219,7 +237,7 @@ mod tests {
         std::fs::create_dir(folder.path().join("elsewhere")).unwrap();
         std::fs::write(folder.path().join("elsewhere/coder.md"), "the moonlit number").unwrap();
         symlink(folder.path().join("elsewhere"), &personas).unwrap();
-        let library = Library::load(&[personas]);
+        let library = Library::load(&[persona::read(&personas)]);
         assert!(!library.get("coder").unwrap().text.contains("moonlit"));
         // A link that stays in the project is the project's own.
         std::fs::remove_file(work.join("AGENTS.md")).unwrap();
