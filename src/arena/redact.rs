@@ -55,9 +55,10 @@ impl Redactor {
             }
         }
         let has = |is_one: fn(char) -> bool| patterns.iter().any(|pattern: &String| pattern.contains(is_one));
-        let all: [(fn(char) -> bool, _); 3] =
-            [(|c| c == '\\', r"\\"), (|c| c == '"', r#"\""#), (char::is_control, r"\")];
-        let escapes = all.into_iter().filter(|(is_one, _)| has(*is_one)).map(|(_, escape)| escape).collect();
+        let backslash = has(|c| c == '\\').then_some(r"\\");
+        let quote = has(|c| c == '"').then_some(r#"\""#);
+        let control = has(char::is_control).then_some(r"\");
+        let escapes = [backslash, quote, control].into_iter().flatten().collect();
         let longest = patterns.iter().map(String::len).max().unwrap_or_default();
         let finder = match patterns.is_empty() {
             true => None,

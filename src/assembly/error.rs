@@ -144,6 +144,11 @@ pub enum WireError {
     /// A value that the program wants hidden cannot be.
     #[error("secret `{name}` cannot be kept out of the log: {why}")]
     UnfitSecret { name: String, why: &'static str },
+    /// A log from elsewhere would read another session.
+    #[error(
+        "`{0}` answers as another session of yours did, and a log that was not begun here cannot ask for that"
+    )]
+    Replays(String),
     /// A provider's secret would reach the log of a running session.
     #[error("`{0}` was configured after this session began, so its log would hold that secret")]
     LateSecret(String),

@@ -167,6 +167,11 @@ pub(super) fn is_builtin(config: &Config, provider: &str) -> bool {
     [demo::PROVIDER, LOG].contains(&provider) && !config.file().providers.contains_key(provider)
 }
 
+/// True for a model that answers as a recorded session did.
+pub(super) fn answers_from_a_log(config: &Config, name: &ModelName) -> bool {
+    name.provider == LOG && is_builtin(config, LOG)
+}
+
 /// True for a model of the demo: a script that knows its own task and no other.
 pub fn is_demo(config: &Config, model: &str) -> bool {
     let provider = model.split('/').next().unwrap_or_default();

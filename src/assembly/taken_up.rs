@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::change::Changes;
-use super::{WireError, fork, ownership, spec};
+use super::{WireError, fork, ownership, providers, spec};
 use crate::config::{Config, ConfigError, SandboxKind};
 use crate::eventlog::SessionPath;
 use crate::protocol::message::Effort;
@@ -76,7 +76,13 @@ pub(super) fn settings(
         retry: config.retry(),
         limits: config.limits(),
         effort: wanted.effort.or(config.file().effort),
-        model: &|name| spec::model(config, &name.parse().map_err(ConfigError::from)?),
+        model: &|name| {
+            let name = name.parse().map_err(ConfigError::from)?;
+            match providers::answers_from_a_log(config, &name) {
+                true => Err(WireError::Replays(name.to_string())),
+                false => spec::model(config, &name),
+            }
+        },
     };
     of_here(spec, here, origin)
 }

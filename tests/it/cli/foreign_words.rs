@@ -70,6 +70,22 @@ fn a_call_that_a_foreign_log_sent_is_asked_again_with_the_settings_of_here() {
     }
 }
 
+/// A model `log/SESSION` answers as that session did: a log from elsewhere would bring what others said to its models.
+#[test]
+fn a_foreign_log_hears_no_other_session_of_this_user() {
+    let env = place();
+    assert_eq!(env.run(&["run", "go"]).code, 4);
+    let log = up_to(at_home(&env, recorded()), "prompt_given");
+    let text = |entry: &Value| entry.to_string().replace("mock/any", "log/latest");
+    let log: Vec<Value> = log.iter().map(|entry| serde_json::from_str(&text(entry)).unwrap()).collect();
+    let id = import(&env, &log);
+    for command in ["resume", "fork"] {
+        let ran = env.run(&[command, &id, "--yes"]);
+        assert!(ran.code == 2 && ran.stderr.contains("answers as another session of yours did"), "{ran}");
+        ran_nothing(&env, &ran);
+    }
+}
+
 #[test]
 fn a_foreign_log_lowers_the_effort_and_never_raises_it() {
     for (here, recorded_effort, now) in
