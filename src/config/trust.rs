@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use toml::Value;
@@ -52,6 +51,11 @@ impl ProjectDigest {
             hex: String::new(),
             root,
         };
+        let unread =
+            digest.personas.values().chain(digest.blueprints.values()).filter_map(|it| it.as_ref().err());
+        if let Some(error) = unread.into_iter().find(|error| matches!(error, FileError::Special { .. })) {
+            return Err(ConfigError::File(error.clone()));
+        }
         let mut hasher = Sha256::new();
         hasher.update(b"agon-trust-1\0");
         hasher.update(digest.root.as_os_str().as_encoded_bytes());
@@ -71,7 +75,7 @@ impl ProjectDigest {
     fn pieces(&self) -> impl Iterator<Item = (PathBuf, Cow<'_, str>)> {
         let config = self.config.iter().map(|text| (places::project_file(&self.root), text.into()));
         let others = self.personas.iter().chain(&self.blueprints).map(|(path, text)| {
-            let unread = |error: &Arc<FileError>| Cow::from(format!("\0{error}"));
+            let unread = |error: &FileError| Cow::from(format!("\0{error}"));
             (path.clone(), text.as_ref().map_or_else(unread, Cow::from))
         });
         config.chain(others)

@@ -7,28 +7,8 @@ use crate::config::file::WorkspaceTable;
 use crate::host_files::real;
 
 /// Folders of the system that hold no projects.
-const SYSTEM: [&str; 20] = [
-    "/proc",
-    "/sys",
-    "/dev",
-    "/boot",
-    "/bin",
-    "/sbin",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/libx32",
-    "/usr/bin",
-    "/usr/sbin",
-    "/usr/lib",
-    "/usr/lib32",
-    "/usr/lib64",
-    "/usr/libx32",
-    "/usr/libexec",
-    "/usr/local/bin",
-    "/usr/local/sbin",
-    "/usr/local/lib",
-];
+const SYSTEM: &str = "/proc /sys /dev /boot /bin /sbin /lib /lib32 /lib64 /libx32 /usr/bin /usr/sbin /usr/lib \
+                      /usr/lib32 /usr/lib64 /usr/libx32 /usr/libexec /usr/local/bin /usr/local/sbin /usr/local/lib";
 /// Folders of the system that may hold projects further down.
 const ABOVE: [&str; 3] = ["/run", "/var", "/usr/local"];
 /// Folders whose children are homes.
@@ -76,7 +56,7 @@ fn why(root: &Path, home: Option<&Path>) -> Option<&'static str> {
         () if holds_homes => Some("it holds home folders"),
         // Memory that programs share is a place like `/tmp`.
         () if root.starts_with("/dev/shm") && root != Path::new("/dev/shm") => None,
-        () if SYSTEM.iter().any(|system| root.starts_with(system)) => Some("it belongs to the system"),
+        () if SYSTEM.split(' ').any(|system| root.starts_with(system)) => Some("it belongs to the system"),
         () if ABOVE.iter().any(|system| root == Path::new(system)) => Some("it belongs to the system"),
         () => None,
     }

@@ -5,7 +5,6 @@ mod written;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use crate::library::{FileError, Texts, read_text, texts};
 use crate::protocol::blueprint::{self, Known};
@@ -28,7 +27,7 @@ const EMBEDDED: &str = include_str!("blueprints/default.toml");
 pub enum BlueprintError {
     /// It cannot be read.
     #[error(transparent)]
-    File(#[from] Arc<FileError>),
+    File(#[from] FileError),
     /// There is no such file.
     #[error("there is no file `{}`", .0.display())]
     NoFile(PathBuf),
@@ -52,12 +51,12 @@ pub fn read(folder: &Path) -> Texts {
 pub fn find(wanted: &str, folders: &[Texts], known: &Known<'_>) -> Result<Blueprint, BlueprintError> {
     if wanted.contains('/') || wanted.ends_with(".toml") {
         let path = Path::new(wanted);
-        let text = read_text(path, MAX_BLUEPRINT).map_err(Arc::new)?;
+        let text = read_text(path, MAX_BLUEPRINT)?;
         return parse(wanted, &text.ok_or_else(|| BlueprintError::NoFile(path.to_owned()))?, known);
     }
     let file = format!("{wanted}.toml");
     if let Some((path, text)) = folders.iter().rev().flatten().find(|(path, _)| path.ends_with(&file)) {
-        return parse(&path.display().to_string(), text.as_ref().map_err(Arc::clone)?, known);
+        return parse(&path.display().to_string(), text.as_ref().map_err(FileError::clone)?, known);
     }
     if wanted == DEFAULT {
         return parse("the built-in blueprint", EMBEDDED, known);

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use super::foreign::{log_of_id, write};
 use crate::support::dice::Dice;
 use crate::support::env::Env;
+use crate::tui::pty::Terminal;
 
 /// Where nobody can be asked.
 struct NoPerson;
@@ -78,6 +79,28 @@ async fn a_project_is_used_as_it_was_trusted_and_not_as_it_is_by_then() {
     handle.pause().await;
     // Asked anew, nobody has trusted what is there now.
     assert!(!host::blueprints(&configured(&env, "")).contains(&"team".to_owned()));
+}
+
+/// What was trusted in one folder is not used in a session of another, wherever the screen was started.
+#[test]
+fn a_session_of_another_folder_is_given_no_squad_of_this_one() {
+    let env = Env::new();
+    env.write("work/.agon/blueprints/team.toml", TEAM).write("other/x", "");
+    assert_eq!(env.run(&["config", "trust"]).code, 0);
+    configured(&env, "");
+    env.write("home/mock.toml", &"[[answer]]\ntext = \"one\"\n".repeat(3));
+    let other = env.home().with_file_name("other").display().to_string();
+    assert_eq!(env.run(&["run", "greet", "--workspace", &other]).code, 0);
+    let mut screen = Terminal::start(&env, &[], 120, 40);
+    screen.wait_for("write a task");
+    screen.press("/resume latest\r");
+    screen.wait_for("── done");
+    screen.press("more\r");
+    screen.wait("the second turn", |text| text.contains("more") && text.matches("── done").count() > 1);
+    screen.press("/squad --blueprint team build\r");
+    screen.wait_for("no blueprint is called `team`");
+    screen.press("\x03\x03");
+    assert_eq!(screen.end(), 0);
 }
 
 /// A provider whose secret came later than the session is not called by it: the log would hold what it says back.
