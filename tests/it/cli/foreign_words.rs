@@ -66,7 +66,6 @@ fn a_call_that_a_foreign_log_sent_is_asked_again_with_the_settings_of_here() {
             assert_eq!(model, "mock/any", "{call}");
             assert!(params["effort"].is_null() && params["max_output"] != 1_000_000, "{call}");
         }
-        assert_eq!(env.run(&["verify", &id]).code, 0);
     }
 }
 

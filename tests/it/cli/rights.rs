@@ -34,9 +34,10 @@ impl Person for NoPerson {
     }
 }
 
-/// A squad of one role, whose check leaves a mark.
-const TEAM: &str =
-    "name = \"team\"\nchecks = [\"touch trusted\"]\n[[role]]\nname = \"maker\"\npersona = \"coder\"\n";
+/// A squad whose check leaves a mark.
+const TEAM: &str = "name = \"team\"\nchecks = [\"touch trusted\"]\n\
+    [[role]]\nname = \"lead\"\npersona = \"coordinator\"\n\
+    [[role]]\nname = \"maker\"\npersona = \"coder\"\ntools = [\"edit_file\"]\nafter = [\"lead\"]\n";
 
 /// A configuration with a script for a model, and more.
 fn configured(env: &Env, more: &str) -> Config {
