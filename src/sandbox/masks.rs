@@ -334,7 +334,8 @@ mod tests {
         let found = FoundPaths::of(&root, &GlobSet::empty(), &ProtectedNames::default()).unwrap();
         let guarded = found.names.iter().filter(|(_, kind)| **kind == Kind::Guarded);
         let guarded: Vec<&str> = guarded.map(|(name, _)| name.to_str().unwrap()).collect();
-        assert_eq!(guarded, ["vendor/x/.git", "vendor/x/vendor/deep/.git"]);
+        let lists = [".gitmodules", "vendor/x/.gitmodules"];
+        assert_eq!(guarded, [lists[0], "vendor/x/.git", lists[1], "vendor/x/vendor/deep/.git"]);
     }
 
     #[test]
