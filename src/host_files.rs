@@ -17,10 +17,9 @@ use rustix::fs::OFlags;
 /// The real path, as far as it is there.
 pub fn real(path: &Path) -> PathBuf {
     let whole = path.ancestors().find_map(|above| Some((above.canonicalize().ok()?, above)));
-    match whole {
-        Some((real, above)) => path.strip_prefix(above).map_or_else(|_| real.clone(), |rest| real.join(rest)),
-        None => path.to_owned(),
-    }
+    let real =
+        |(real, above): (PathBuf, &Path)| Some(real.iter().chain(path.strip_prefix(above).ok()?).collect());
+    whole.and_then(real).unwrap_or_else(|| path.to_owned())
 }
 
 /// Opens an ordinary file, links followed; none for a folder, a pipe, a socket or a device.
