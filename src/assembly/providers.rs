@@ -1,4 +1,4 @@
-//! Turns configured connections into providers, and gathers the secrets that come with them.
+//! Turns configured connections into providers.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -71,7 +71,7 @@ pub(super) fn connect(
         if connected.providers.contains_key(&name.provider) {
             continue;
         }
-        let provider = provider(config, &name, answered, &mut connected.secrets)?;
+        let provider = provider(config, &name, answered)?;
         let table = config.file().providers.get(&name.provider);
         let named = table.and_then(|table| table.concurrent_calls).map(NonZeroUsize::get);
         let usual = || config.connection(&name.provider).ok()?.usual_calls();
@@ -96,7 +96,6 @@ fn provider(
     config: &Config,
     model: &ModelName,
     answered: &AnsweredCounts,
-    secrets: &mut Vec<(String, String)>,
 ) -> Result<Arc<dyn Provider>, WireError> {
     let name = model.provider.as_str();
     if is_builtin(config, name) {
@@ -107,7 +106,6 @@ fn provider(
         return Ok(Arc::new(answered.going_on(script, name)));
     }
     let connection = config.connection(name)?;
-    secrets.extend(connection.secrets(name));
     match connection {
         Connection::Script { file } => {
             let text = library::read_text(&file, MAX_SCRIPT)?;
@@ -124,7 +122,7 @@ fn provider(
 /// A provider, to ask it what it offers.
 pub(super) fn reach(config: &Config, provider_name: &str) -> Result<Arc<dyn Provider>, WireError> {
     let name = ModelName { provider: provider_name.to_owned(), model: String::new() };
-    provider(config, &name, &AnsweredCounts::default(), &mut Vec::new())
+    provider(config, &name, &AnsweredCounts::default())
 }
 
 #[cfg(feature = "llama")]
@@ -200,6 +198,11 @@ pub(super) fn identity(config: &Config, name: &str) -> Option<String> {
 /// the user gave that name to one of their own.
 pub(super) fn is_builtin(config: &Config, provider: &str) -> bool {
     [demo::PROVIDER, LOG].contains(&provider) && !config.file().providers.contains_key(provider)
+}
+
+/// True for a model that answers as a recorded session did.
+pub(super) fn answers_from_a_log(config: &Config, name: &ModelName) -> bool {
+    name.provider == LOG && is_builtin(config, LOG)
 }
 
 /// True for a model of the demo: a script that knows its own task and no other.

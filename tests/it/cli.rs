@@ -11,6 +11,7 @@ mod mentions;
 mod on_terminal;
 mod policy;
 mod pull;
+mod rights;
 pub(crate) mod run;
 mod secrets;
 mod setup;
