@@ -20,7 +20,7 @@ pub(super) struct LastProof {
     /// The last command or check that ended with exit code 0; none once a check has failed since.
     passed: Option<u64>,
     /// The last file that a tool wrote.
-    changed: Option<u64>,
+    pub changed: Option<u64>,
 }
 
 impl LastProof {
@@ -86,7 +86,7 @@ fn sentences(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// True for a sentence that states that tests or checks pass: none that denies, asks, plans or conditions it.
-fn says_checks_pass(sentence: &str) -> bool {
+pub(super) fn says_checks_pass(sentence: &str) -> bool {
     const NOT: [&str; 16] = [
         "not ", "n't ", "no ", "fail", "should", "would", "could", "will ", "might", "may ", "if ", "once ",
         "until ", "to pass", "make ", "whether",

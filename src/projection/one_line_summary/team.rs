@@ -2,7 +2,7 @@
 
 use crate::projection::phrases;
 use crate::projection::report::wording;
-use crate::protocol::event::{ArenaEvent, Ask, CacheStep, CodeProposed, CritiqueIssued};
+use crate::protocol::event::{ArenaEvent, Ask, CacheStep, CodeProposed, CritiqueIssued, WorkJudged};
 use crate::protocol::{EventRef, text::names_shown};
 
 /// What an event of a squad or a debate is about; none for any other.
@@ -12,6 +12,7 @@ pub(super) fn about(event: &ArenaEvent) -> Option<String> {
     Some(match event {
         E::PlanStated(data) => format!("in {}", data.source),
         E::CodeProposed(data) => proposed(data),
+        E::WorkJudged(data) => judged(data),
         E::CritiqueIssued(data) => critique(data),
         E::FindingClosed(data) => format!("{} settled by {}", data.id, data.source),
         E::InsightSurfaced(data) => format!("{} of {} sent to {}", data.source, data.from, data.to),
@@ -56,6 +57,19 @@ pub(super) fn about(event: &ArenaEvent) -> Option<String> {
 fn proposed(data: &CodeProposed) -> String {
     let refs: Vec<_> = data.diff.iter().chain(&data.checks).map(EventRef::to_string).collect();
     if refs.is_empty() { "no change".to_owned() } else { format!("see {}", refs.join(", ")) }
+}
+
+fn judged(data: &WorkJudged) -> String {
+    let parts = [
+        ("", &data.own),
+        ("by another process: ", &data.foreign),
+        ("by a check or another process: ", &data.unknown),
+        ("as before again: ", &data.restored),
+        ("undone: ", &data.undone),
+    ];
+    let parts = parts.iter().filter(|(_, files)| !files.is_empty());
+    let words: Vec<_> = parts.map(|(label, files)| format!("{label}{}", names_shown(*files))).collect();
+    if words.is_empty() { "no change".to_owned() } else { words.join("; ") }
 }
 
 fn critique(data: &CritiqueIssued) -> String {

@@ -297,8 +297,6 @@ struct Turns {
     /// What the team cache did for it, as after the whole entry.
     cache: CacheSheet,
     roles: BTreeMap<SparkId, String>,
-    /// The tree of the last diff of anybody's work.
-    tree: Option<String>,
     /// The entries in which the turns were opened.
     starts: Vec<u64>,
 }
@@ -338,17 +336,11 @@ impl Turns {
                 exit: data.body.exit,
                 source: at,
             }),
-            // What changed while the checks ran comes on top; any other diff begins where the squad did.
-            E::DiffTaken(data) if self.tree.as_ref() == Some(&data.body.from) => {
-                let new = data.body.files.iter().filter(|path| !turn.changed.contains(path));
-                let new: Vec<String> = new.cloned().collect();
-                turn.changed.extend(new);
-                turn.diff.push_str(&data.body.diff);
-            }
-            E::DiffTaken(data) => {
-                turn.changed.clone_from(&data.body.files);
-                turn.diff.clone_from(&data.body.diff);
-                self.tree = Some(data.body.to.clone());
+            E::WorkJudged(data) => {
+                turn.changed = data.changed().cloned().collect();
+                if let Some(ArenaEvent::DiffTaken(taken)) = log.event(data.diff) {
+                    turn.diff.clone_from(&taken.body.diff);
+                }
             }
             E::PatchApplied(data) => turn.changed.clone_from(&data.body.paths),
             E::ClaimFlagged(data) => {

@@ -10,9 +10,9 @@ use agon::assembly::SystemClock;
 use agon::bus::Bus;
 use agon::eventlog::SessionStore;
 use agon::ports::{
-    AppendError, EventLog, FileChange, Head, Preparation, Sandbox, Tool, ToolEnd, Untold, Workspace,
+    AppendError, EventLog, FileChange, Head, Preparation, Sandbox, Tool, ToolEnd, Workspace,
 };
-use agon::protocol::effect::{Order, ToolCall};
+use agon::protocol::effect::{DiffOrder, Order, ToolCall};
 use agon::protocol::event::{
     DiffTaken, PathBase, PauseCause, TurnCause, WorkspaceCheckpointed, WorkspaceFingerprinted,
 };
@@ -283,16 +283,12 @@ impl Workspace for Stuck {
         std::future::pending().await
     }
 
-    async fn diff(&self, from: &str, written: &[PathBase]) -> Result<DiffTaken, String> {
-        self.0.diff(from, written).await
+    async fn diff(&self, order: &DiffOrder) -> Result<DiffTaken, String> {
+        self.0.diff(order).await
     }
 
     async fn changes(&self, from: &str) -> Result<Vec<FileChange>, String> {
         self.0.changes(from).await
-    }
-
-    async fn untold(&self, trees: &[String], held: &[PathBase]) -> Result<Option<Untold>, String> {
-        self.0.untold(trees, held).await
     }
 
     async fn content(&self, sha256: &str) -> Result<Vec<u8>, String> {
