@@ -127,7 +127,7 @@ impl Folder {
             let metadata = entry.metadata().ok()?;
             let modified = metadata.modified().ok()?.duration_since(UNIX_EPOCH).unwrap_or_default();
             let used_at = u64::try_from(modified.as_micros()).unwrap_or(u64::MAX);
-            is_sha256(&name).then(|| (name, metadata.len(), used_at))
+            is_sha256(&name).then_some((name, metadata.len(), used_at))
         };
         let mut runs: Vec<_> = entries.flatten().filter_map(run).collect();
         runs.sort();
