@@ -100,7 +100,8 @@ async fn a_diff_beside_a_checkpoint_reads_what_both_record() {
         for file in 0..20 {
             place.put(&format!("{file}.txt"), format!("{round} {file}"));
         }
-        let (tree, diff) = tokio::join!(place.store.checkpoint(), place.store.diff(&since(&before, &[])));
+        let order = since(&before, &[]);
+        let (tree, diff) = tokio::join!(place.store.checkpoint(), place.store.diff(&order));
         assert_eq!(diff.unwrap().to, tree.unwrap().tree);
     }
 }

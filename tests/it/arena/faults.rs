@@ -14,7 +14,7 @@ use agon::ports::{
 };
 use agon::protocol::effect::{DiffOrder, Order, ToolCall};
 use agon::protocol::event::{
-    DiffTaken, PathBase, PauseCause, TurnCause, WorkspaceCheckpointed, WorkspaceFingerprinted,
+    DiffTaken, PauseCause, TurnCause, WorkspaceCheckpointed, WorkspaceFingerprinted,
 };
 use agon::protocol::spec::{Blueprint, Limits, Mode, ModelSpec, Risk, RoleSpec, ToolSpec};
 use agon::protocol::{ArenaEvent, Command, Entry, StopCause};

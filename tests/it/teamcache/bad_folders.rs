@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::sync::Arc;
 
-use agon::ports::{CacheMiss, TeamCache};
+use agon::ports::CacheMiss;
 
 use super::{Place, get, key, put};
 use crate::support::env::is_root;

@@ -100,9 +100,6 @@ pub fn teamwork() -> Vec<E> {
             spark: SPARK,
             diff: Some(fact(4)),
             checks: vec![fact(3)],
-            left: None,
-            undone: vec![],
-            foreign: vec![],
         }),
         E::RoleFailed(RoleFailed { role: "coder".into(), spark: SPARK, cause: TurnCause::Limit }),
     ]
