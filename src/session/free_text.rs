@@ -3,7 +3,7 @@
 //! Two rules, for words prove little: a text that says nothing of checks and cites nothing is left alone.
 
 use crate::protocol::EventRef;
-use crate::protocol::event::{ArenaEvent, CheckRan, ClaimFlagged, ToolResolved};
+use crate::protocol::event::{ArenaEvent, CheckRan, ClaimFlagged, ToolResolved, ToolStatus};
 use crate::protocol::spec::Risk;
 
 use super::Session;
@@ -19,7 +19,7 @@ const QUOTED: usize = 160;
 pub(super) struct LastProof {
     /// The last command or check that ended with exit code 0; none once a check has failed since.
     passed: Option<u64>,
-    /// The last file that a tool wrote.
+    /// The last call of a tool that writes files.
     pub changed: Option<u64>,
 }
 
@@ -28,7 +28,7 @@ impl LastProof {
     pub fn fold_tool(&mut self, seq: u64, risk: Option<Risk>, end: &ToolResolved) {
         match risk {
             Some(Risk::Execute) if end.exit == Some(0) => self.passed = Some(seq),
-            Some(Risk::Write) if !end.seen.is_empty() => self.changed = Some(seq),
+            Some(Risk::Write) if end.status == ToolStatus::Ok => self.changed = Some(seq),
             _ => {}
         }
     }

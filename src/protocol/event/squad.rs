@@ -58,8 +58,8 @@ pub struct WorkJudged {
     /// Files that tools of the squad wrote and that hold again what they held before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub restored: Vec<String>,
-    /// Files of the work that were changed after it was shown, or all that was written where nothing of it is left. With
-    /// any of these the work is not done.
+    /// Files of the work that were changed after it was shown or removed by others, or all that was written where nothing
+    /// of it is left. With any of these the work is not done.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub undone: Vec<String>,
 }
@@ -80,7 +80,7 @@ impl WorkJudged {
     pub fn faults(&self) -> impl Iterator<Item = String> + '_ {
         self.undone.iter().map(|path| match self.restored.contains(path) {
             true => format!("`{path}` is again as it was before"),
-            false => format!("`{path}` was changed by another process after the work was done"),
+            false => format!("`{path}` was changed by a check or by another process after it was written"),
         })
     }
 }

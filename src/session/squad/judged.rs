@@ -44,11 +44,14 @@ impl Squad {
                 WorkJudged { spark, diff, own, foreign, unknown, restored, undone: Vec::new() }
             }
         };
-        let undone = match before {
-            Some(before) => self.lost_since(before, taken),
-            None => Vec::new(),
-        };
-        let undone = if undone.is_empty() && work.own.is_empty() { self.lost(&work) } else { undone };
+        let mut undone: Vec<String> = work.undone.clone();
+        undone.extend(before.map(|before| self.lost_since(before, taken)).unwrap_or_default());
+        undone.extend(taken.removed.iter().filter(|path| self.is_removed(path)).cloned());
+        if undone.is_empty() && work.own.is_empty() {
+            undone = self.lost(&work);
+        }
+        undone.sort();
+        undone.dedup();
         WorkJudged { undone, ..work }
     }
 
@@ -58,6 +61,11 @@ impl Squad {
         let restored = taken.restored.iter();
         let restored = restored.filter(|path| !before.restored.contains(path) && !taken.touched.contains(path));
         touched.chain(restored).cloned().collect()
+    }
+
+    /// True for a file that a tool wrote and that no command of a role can have removed.
+    fn is_removed(&self, path: &str) -> bool {
+        !self.ran_command && self.written.get(path).is_some_and(|wrote| wrote.after.is_some())
     }
 
     /// Where nothing of what was written is left, the files that were there before. New files that are gone may have

@@ -196,9 +196,11 @@ fn given_no_comparison_of_the_workspace_when_a_change_is_claimed_then_nothing_co
     world.model_says(text("It is made."));
     let (call, attempt, _) = world.the(|effect| matches!(effect, Effect::Diff { .. }));
     let failed = EffectFailed { status: FailStatus::Failed, error: "no room".into() };
-    world.answer(call, attempt, OutcomeBody::EffectFailed(failed));
+    world.answer(call, attempt, OutcomeBody::EffectFailed(failed.clone()));
     world.model_says(approve(&[]));
-    world.model_says(answer("I changed it.", &[("changed", "e3")], &[]));
+    world.model_only_says(answer("I changed it.", &[("changed", "e3")], &[]));
+    let (call, attempt, _) = world.the(|effect| matches!(effect, Effect::Diff { .. }));
+    world.answer(call, attempt, OutcomeBody::EffectFailed(failed));
     assert!(!contradicted(&world), "{}", world.story());
     whole(&world);
 }

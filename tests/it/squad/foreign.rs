@@ -79,7 +79,7 @@ fn work_that_another_process_undid_after_the_checks_is_not_done_and_not_stored()
     assert!(world.session.has_open_turn(), "the answer stands once the workspace was compared");
     look(&mut world, &[], &["f"]);
     assert_eq!(cause(&world), TurnCause::Incomplete);
-    let reason = "`f` was changed by another process after the work was done".to_owned();
+    let reason = "`f` was changed by a check or by another process after it was written".to_owned();
     assert_eq!(skips(&world), [(CacheStep::Store, reason.clone())]);
     let mut sheet = agon::projection::squad::SquadSheet::default();
     world.log.iter().for_each(|entry| sheet.apply(entry));
