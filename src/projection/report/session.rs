@@ -1,6 +1,5 @@
 //! What every session's report has, whatever its mode: turns, answers, findings, checks, costs; knows no debate.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -296,7 +295,6 @@ struct Turns {
     squad: SquadSheet,
     /// What the team cache did for it, as after the whole entry.
     cache: CacheSheet,
-    roles: BTreeMap<SparkId, String>,
     /// The entries in which the turns were opened.
     starts: Vec<u64>,
 }
@@ -311,7 +309,6 @@ impl Turns {
                 self.turns.push(TurnReport { number: data.turn, ..turn });
                 self.starts.push(at.seq);
             }
-            E::SparkIgnited(data) => drop(self.roles.insert(data.spark, data.role.clone())),
             _ => self.apply_to_turn(at, event, log),
         }
     }
@@ -321,8 +318,7 @@ impl Turns {
         let Some(turn) = self.turns.last_mut() else { return };
         match event {
             E::CritiqueIssued(data) => {
-                let role = self.roles.get(&data.spark).cloned().unwrap_or_else(|| data.spark.to_string());
-                turn.reviews.push(Review { role, judgement: data.verdict, source: at });
+                turn.reviews.push(Review { role: log.role(data.spark), judgement: data.verdict, source: at });
                 data.findings.iter().for_each(|finding| turn.found(finding, at));
             }
             E::FindingClosed(data) => {
