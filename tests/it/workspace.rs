@@ -274,7 +274,7 @@ async fn small_files_that_git_ignores_have_a_digest_and_ignored_folders_have_non
     let first = ignored().await;
     assert_eq!(first.ignored, None);
     place.put("target/made", "1");
-    place.put("large.log", &"x".repeat(300 * 1024));
+    place.put("large.log", "x".repeat(300 * 1024));
     assert_eq!(ignored().await, first);
     place.put("src/a.log", "1");
     let second = ignored().await;
