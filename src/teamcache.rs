@@ -70,8 +70,7 @@ impl RunStore {
             Ok(()) => String::new(),
             Err(error) => format!("; it cannot be removed: {error}"),
         };
-        let (found, contents) =
-            read.map_err(|words| CacheMiss::Damaged(format!("{words}{}", removed())))?;
+        let (found, contents) = read.map_err(|words| CacheMiss::Damaged(format!("{words}{}", removed())))?;
         let now = self.clock.now();
         if !self.is_fresh(&found, now) {
             removed();

@@ -8,10 +8,9 @@ use serde::ser::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::protocol::effect::{
-    Bare, CacheGetOrder, CachePutOrder, CheckContext, CheckOrder, DiffContext, DiffOrder, FinishedRun,
-    Failing, Failure, GateContext, GateOrder, MentionContext, MentionOrder, ModelContext, ModelOrder,
-    Outcome, PatchOrder, PrepareOrder, PreparedUse, QuestionOrder, TimerOrder, TimerPurpose, ToolCall,
-    ToolsOrder,
+    Bare, CacheGetOrder, CachePutOrder, CheckContext, CheckOrder, DiffContext, DiffOrder, Failing, Failure,
+    FinishedRun, GateContext, GateOrder, MentionContext, MentionOrder, ModelContext, ModelOrder, Outcome,
+    PatchOrder, PrepareOrder, PreparedUse, QuestionOrder, TimerOrder, TimerPurpose, ToolCall, ToolsOrder,
 };
 use crate::protocol::event::{
     Answered, ArenaEvent, CacheHit, CacheMissed, CacheStored, CheckRan, DiffTaken, EffectFailed,

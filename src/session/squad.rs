@@ -247,7 +247,8 @@ impl Session {
         let effect = match squad.next_piece(i) {
             Some(Piece::Diff) => squad.look(None),
             Some(Piece::Check) => {
-                let command = squad.checks.get(squad.roles[i].proof.checks.len()).cloned().unwrap_or_default();
+                let command =
+                    squad.checks.get(squad.roles[i].proof.checks.len()).cloned().unwrap_or_default();
                 self.shift_phase("check");
                 Some(Order::Check(CheckOrder { command }))
             }

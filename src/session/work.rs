@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::protocol::effect::{
-    Bare, CheckContext, DiffContext, Effect, FinishedRun, GateContext,
-    GateOrder, HostRule, MentionContext, ModelContext, ModelOrder, Order, ToolCall,
+    Bare, CheckContext, DiffContext, Effect, FinishedRun, GateContext, GateOrder, HostRule, MentionContext,
+    ModelContext, ModelOrder, Order, ToolCall,
 };
 use crate::protocol::event::{ArenaEvent, PathBase, PrepareResult, Selected, ToolUse};
 use crate::protocol::expand::declaration;

@@ -62,7 +62,10 @@ pub fn digest(root: &Path, state: &Path, tree: &Tree) -> Option<String> {
             let inner = folder.join(name).to_string_lossy().into_owned();
             let is_small = fs::symlink_metadata(&path).is_ok_and(|it| it.is_file() && it.len() <= SMALL_MAX);
             if is_small && !known.contains(inner.as_str()) && !temp_names::is_one(&inner) {
-                found.insert(inner, host_files::head(&path, SMALL_MAX).map(|bytes| hex(&Sha256::digest(bytes))));
+                found.insert(
+                    inner,
+                    host_files::head(&path, SMALL_MAX).map(|bytes| hex(&Sha256::digest(bytes))),
+                );
             }
         }
     }

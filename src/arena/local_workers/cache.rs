@@ -351,9 +351,7 @@ mod tests {
         place.put(".git/HEAD", "ref: refs/heads/main");
         let before = place.tree().await;
         place.put(".git/HEAD", "ref: refs/heads/side");
-        assert!(
-            not_stored(place.store(before).await).contains("`.git` was changed meanwhile")
-        );
+        assert!(not_stored(place.store(before).await).contains("`.git` was changed meanwhile"));
         let before = place.tree().await;
         std::os::unix::fs::symlink("HEAD", place.path("link")).unwrap();
         assert!(not_stored(place.store(before).await).contains("symbolic link"));

@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::projection::matrix::{self, Matrix};
-use crate::protocol::event::{
-    Ask, DissentRecorded, Flip, Rating, RoleFailed, SparkIgnited, VerdictReached,
-};
+use crate::protocol::event::{Ask, DissentRecorded, Flip, Rating, RoleFailed, SparkIgnited, VerdictReached};
 use crate::protocol::spec::{DebatePlan, Mode, PersonaSpec, Setting};
 use crate::protocol::{ArenaEvent, EventRef, SparkId};
 

@@ -191,13 +191,19 @@ fn unseen(squad: &Squad, reader: &RoleState) -> String {
     for role in squad.roles.iter().filter(|role| role.kind == RoleKind::Writer).filter(concerns) {
         let name = &role.spec.name;
         let Some(work) = &role.proof.work else {
-            let _ = write!(text, "\nThere is no diff: the workspace before and after `{name}` could not be compared.");
+            let _ = write!(
+                text,
+                "\nThere is no diff: the workspace before and after `{name}` could not be compared."
+            );
             continue;
         };
         for (files, words) in [
             (&work.foreign, format!("Not the work of `{name}`, changed meanwhile by another process")),
             (&work.unknown, "Changed by a check or by another process".to_owned()),
-            (&work.restored, format!("Written by `{name}`, and again as it was before when the work was compared")),
+            (
+                &work.restored,
+                format!("Written by `{name}`, and again as it was before when the work was compared"),
+            ),
         ] {
             if !files.is_empty() {
                 let _ = write!(text, "\n{words}: {}.", some(files));

@@ -61,11 +61,12 @@ impl Session {
             _ if !invented.is_empty() => invented.into_iter().find_map(Result::err),
             (_, true) => Some("it cites nothing".to_owned()),
             (ClaimKind::ChecksPass, _) => self.no_passed_check(&cited),
-            (ClaimKind::Observed, _) => self.doubt_seen(&cited).or_else(|| {
-                says_checks_pass(&claim.text).then(|| self.failed_check(&cited)).flatten()
-            }),
+            (ClaimKind::Observed, _) => self
+                .doubt_seen(&cited)
+                .or_else(|| says_checks_pass(&claim.text).then(|| self.failed_check(&cited)).flatten()),
             (ClaimKind::Changed, _) => {
-                let changed = self.squad.as_ref()?.work.as_ref().is_none_or(|work| work.changed().next().is_some());
+                let changed =
+                    self.squad.as_ref()?.work.as_ref().is_none_or(|work| work.changed().next().is_some());
                 (!changed).then(|| "no file that git looks at was changed".to_owned())
             }
         };
@@ -85,7 +86,8 @@ impl Session {
         if runs.is_empty() {
             runs.extend(&squad.runs);
         }
-        let failed = squad.last_run_like(runs.last()?).filter(|_| !runs.iter().any(|run| squad.stands(run)))?;
+        let failed =
+            squad.last_run_like(runs.last()?).filter(|_| !runs.iter().any(|run| squad.stands(run)))?;
         Some(format!("`{}` did not pass in {}", failed.command, failed.at))
     }
 

@@ -1,6 +1,8 @@
 //! The order of a squad's steps: who can begin, who is sent back, when the lead answers.
 
-use crate::protocol::event::{ArenaEvent, InsightSurfaced, Notice, PhaseShifted, RoleFailed, TurnCause, WorkJudged};
+use crate::protocol::event::{
+    ArenaEvent, InsightSurfaced, Notice, PhaseShifted, RoleFailed, TurnCause, WorkJudged,
+};
 use crate::protocol::{EventRef, SparkId};
 use crate::session::Session;
 

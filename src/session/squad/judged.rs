@@ -39,8 +39,7 @@ impl Squad {
                     .cloned()
                     .partition(|path| self.ran_command || self.written.contains_key(path));
                 let checked = self.roles.iter().any(|role| role.proof.ran().next().is_some());
-                let (unknown, foreign) =
-                    if checked { (others, Vec::new()) } else { (Vec::new(), others) };
+                let (unknown, foreign) = if checked { (others, Vec::new()) } else { (Vec::new(), others) };
                 WorkJudged { spark, diff, own, foreign, unknown, restored, undone: Vec::new() }
             }
         };
@@ -59,7 +58,8 @@ impl Squad {
     fn lost_since(&self, before: &WorkJudged, taken: &DiffTaken) -> Vec<String> {
         let touched = taken.touched.iter().filter(|path| before.own.contains(path));
         let restored = taken.restored.iter();
-        let restored = restored.filter(|path| !before.restored.contains(path) && !taken.touched.contains(path));
+        let restored =
+            restored.filter(|path| !before.restored.contains(path) && !taken.touched.contains(path));
         touched.chain(restored).cloned().collect()
     }
 

@@ -9,9 +9,7 @@ use agon::arena::{ArenaPorts, Attendance};
 use agon::assembly::SystemClock;
 use agon::bus::Bus;
 use agon::eventlog::SessionStore;
-use agon::ports::{
-    AppendError, EventLog, FileChange, Head, Preparation, Sandbox, Tool, ToolEnd, Workspace,
-};
+use agon::ports::{AppendError, EventLog, FileChange, Head, Preparation, Sandbox, Tool, ToolEnd, Workspace};
 use agon::protocol::effect::{DiffOrder, Order, ToolCall};
 use agon::protocol::event::{
     DiffTaken, PauseCause, TurnCause, WorkspaceCheckpointed, WorkspaceFingerprinted,

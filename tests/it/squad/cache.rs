@@ -140,7 +140,8 @@ fn a_run_that_is_found_is_applied_and_answers_without_a_model() {
 }
 
 fn answer_next(world: &mut World) {
-    if world.session.outstanding().iter().any(|open| is_checkpoint(&world.session.effect(open.call).unwrap())) {
+    if world.session.outstanding().iter().any(|open| is_checkpoint(&world.session.effect(open.call).unwrap()))
+    {
         answer(world, is_checkpoint, checkpointed("after"));
     }
     answer(world, is_print, print("after"));

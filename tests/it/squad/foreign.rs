@@ -121,7 +121,8 @@ fn what_no_tool_of_the_squad_wrote_is_somebody_elses_in_brief_claims_and_ending(
     assert!(said.contains(words), "{said}");
     world.model_says(approve(&[]));
     assert!(asked(&world, "coordinator").contains(words));
-    let claim = |file: &str| json!({"kind": "changed", "text": "changed", "files": [file], "evidence": ["e3"]});
+    let claim =
+        |file: &str| json!({"kind": "changed", "text": "changed", "files": [file], "evidence": ["e3"]});
     let typed = json!({"answer": "Both.", "claims": [claim("note.txt"), claim("f")], "open": []});
     world.model_says(text(&typed.to_string()));
     assert_eq!(super::flags(&world), [(0, "`note.txt` was changed by another process".to_owned())]);

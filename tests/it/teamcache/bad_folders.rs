@@ -124,7 +124,9 @@ async fn odd_names_are_left_alone() {
 async fn no_key_is_ever_a_path() {
     let place = stored().await;
     fs::write(place.folder.path().join("outside"), "keep").unwrap();
-    for bad in ["", ".", "..", "../../outside", "/etc", "a/b", &"A".repeat(64), &format!("{}\0", key("a")), "run"] {
+    for bad in
+        ["", ".", "..", "../../outside", "/etc", "a/b", &"A".repeat(64), &format!("{}\0", key("a")), "run"]
+    {
         let miss = get(&place.cache(), bad).await.unwrap_err();
         assert!(
             matches!(&miss, CacheMiss::Unusable(words) if words.contains("not a key")),

@@ -21,7 +21,10 @@ impl Session {
         }
         let roles = spec.blueprint.iter().flat_map(|blueprint| &blueprint.roles);
         if let Some(tool) = tools_in_use(spec, roles).find(|tool| tool.source.is_some()) {
-            return Some(format!("the tool `{}` is not agon's own and may answer otherwise next time", tool.name));
+            return Some(format!(
+                "the tool `{}` is not agon's own and may answer otherwise next time",
+                tool.name
+            ));
         }
         unidentified(spec).map(|model| format!("it is not known what answers as `{model}`"))
     }
