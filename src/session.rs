@@ -1,7 +1,8 @@
 //! The pure state machine that decides: facts in, entries out; knows no clock, file, socket or thread.
 
 mod asked_how;
-pub mod budget;
+pub pub mod budget;
+mod connections;
 mod context;
 pub mod convergence;
 mod conversation;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::projection::phrases;
 use crate::protocol::command::StopCause;
 use crate::protocol::event::{
-    ErrorKind, FailStatus, LimitKind, ModelReply, Notice, PauseCause, PrepareResult, RefusalReason,
+    ErrorKind, FailStatus, LimitKind, ModelReply, Notice, PauseCause, RefusalReason,
     ToolStatus, ToolUse, TurnCause,
 };
 use crate::protocol::expand::Lookup;
@@ -318,12 +318,7 @@ impl Item {
             return Some(Cow::Owned(format!("answered by {}", data.body.model)));
         }
         if let ItemKind::Approval { prepared, .. } = self.kind {
-            let E::ToolPrepared(data) = lookup(prepared)? else { return None };
-            return match &data.body.result {
-                PrepareResult::Ready(plan) => borrowed(&plan.preview),
-                PrepareResult::Unfit(why) => borrowed(why),
-                PrepareResult::Unknown(unknown) => Some(Cow::Owned(unknown.raw().to_string())),
-            };
+            return borrowed(&lookup(prepared)?.plan()?.preview);
         }
         match lookup(self.source)? {
             E::ModelAnswered(data) => self.part_body(&data.body),

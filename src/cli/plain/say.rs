@@ -315,13 +315,15 @@ impl Renderer {
 
     /// What is asked is shown whole: nobody approves what was cut.
     fn say_asked(&self, data: &ApprovalRequested, lookup: Lookup<'_>) -> Line {
-        let text = format!("may it run? {} ({})", collapsed(&shown(&self.tool(data.tool_use))), data.call);
+        let plan = lookup(data.prepared).and_then(ArenaEvent::plan);
+        let what = if plan.and_then(Plan::connection).is_some() { "connect" } else { "run" };
+        let text = format!("may it {what}? {} ({})", collapsed(&shown(&self.tool(data.tool_use))), data.call);
         let opens = match data.opens.as_slice() {
             [] => String::new(),
             opens => format!("; leaves the sandbox: {}", opens.join(", ")),
         };
         let line = Line::new(Who::Spark(data.spark), "ask", Tone::Warn, text + &opens);
-        match lookup(data.prepared).and_then(ArenaEvent::plan) {
+        match plan {
             Some(plan) if self.is_said(data.tool_use, &plan.preview) => line,
             Some(plan) => line.with_whole(collapsed(&shown(&plan.preview))),
             None => line,

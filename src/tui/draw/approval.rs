@@ -225,8 +225,10 @@ fn about(scene: &ViewModel<'_>, open: &OpenApproval, wide: u16) -> Line<'static>
         Some(cwd) => format!(" in {}", bare(cwd)),
     };
     let leaves = plan(scene, open).is_some_and(|plan| plan.needs.contains(&Need::Unconfined));
-    let needs: Vec<String> =
-        plan(scene, open).into_iter().flat_map(Plan::other_needs).map(phrases::need).collect();
+    // What leaves the sandbox is said in a line of its own.
+    let stays = |need: &&Need| !open.opens.contains(&need.name().into_owned());
+    let needs = plan(scene, open).into_iter().flat_map(Plan::other_needs).filter(stays);
+    let needs: Vec<String> = needs.map(phrases::need).collect();
     let needs = needs.iter().map(|need| format!(" · {}", clean_line(need))).collect::<String>();
     let sandbox = match scene.moment.board.sandbox.as_ref().map(|sandbox| sandbox.kind.as_str()) {
         _ if leaves => "OUTSIDE the sandbox".to_owned(),
