@@ -1,7 +1,7 @@
 //! The pure state machine that decides: facts in, entries out; knows no clock, file, socket or thread.
 
 mod asked_how;
-pub pub mod budget;
+pub mod budget;
 mod connections;
 mod context;
 pub mod convergence;

@@ -19,12 +19,12 @@ use crate::protocol::event::{ErrorKind, FailStatus, ModelFailed, ToolStatus};
 use crate::protocol::text::MOST_SHOWN;
 use crate::protocol::{CallId, Effect, Order, Outcome, OutcomeBody, Work};
 
-use super::{ArenaPorts, Attendance};
 use super::driver::Message;
 use super::live::LiveSink;
 use super::local_workers::LocalWorkers;
 use super::provider_pool::{Pooled, ProviderPool, provider_of};
 use super::redact::Redactor;
+use super::{ArenaPorts, Attendance};
 use asks::{Awaited, CallAsks};
 use sink::CallSink;
 
@@ -132,7 +132,6 @@ impl Executor {
 
     /// Tells a call to stop. Its one outcome still comes.
     pub fn cancel(&mut self, call: CallId) {
-        self.awaited.forget(call);
         if let Some((_, token)) = self.running.remove(&call) {
             token.cancel();
         }
@@ -140,7 +139,6 @@ impl Executor {
 
     /// Tells everything under way to stop.
     pub fn cancel_all(&mut self) {
-        self.awaited = Awaited::default();
         std::mem::take(&mut self.running).values().for_each(|(_, token)| token.cancel());
     }
 
@@ -148,8 +146,8 @@ impl Executor {
     pub fn forget(&mut self, call: CallId, attempt: u32) {
         if self.running.get(&call).is_some_and(|(running, _)| *running == attempt) {
             self.running.remove(&call);
-            self.awaited.forget(call);
         }
+        self.awaited.forget(call);
     }
 
     /// Lets other sessions compute what this one was to compute: its turn is over.

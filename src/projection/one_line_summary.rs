@@ -33,8 +33,6 @@ pub fn about(event: &ArenaEvent) -> String {
             PrepareResult::Unfit(why) => short(why),
             PrepareResult::Unknown(_) => phrases::NEWER.to_owned(),
         },
-        E::HostAsked(data) => touched(&data.plan),
-        E::HostJudged(data) => format!("{}: {} by {}", data.need, phrases::action(data.action), data.rule),
         E::PolicyDecided(data) => format!("{} by rule {}", phrases::action(data.action), data.rule),
         E::ApprovalAnswered(data) => format!("{} by {}", phrases::choice(&data.choice), data.by),
         E::ToolResolved(data) => {

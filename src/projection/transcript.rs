@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use crate::projection::phrases;
 use crate::protocol::command::StopCause;
 use crate::protocol::event::{
-    ErrorKind, FailStatus, LimitKind, ModelReply, Notice, PauseCause, RefusalReason,
-    ToolStatus, ToolUse, TurnCause,
+    ErrorKind, FailStatus, LimitKind, ModelReply, Notice, PauseCause, RefusalReason, ToolStatus, ToolUse,
+    TurnCause,
 };
 use crate::protocol::expand::Lookup;
 use crate::protocol::inside;

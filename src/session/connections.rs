@@ -56,7 +56,8 @@ impl Session {
 
     /// Withdraws what a call asks for that has ended.
     pub(super) fn withdraw_asks(&mut self, ended: ToolUse) {
-        let of = |order: &Order| matches!(order, Order::Ask(PreparedUse { tool_use, .. }) if *tool_use == ended);
+        let of =
+            |order: &Order| matches!(order, Order::Ask(PreparedUse { tool_use, .. }) if *tool_use == ended);
         let open: Vec<CallId> =
             self.calls.iter().filter(|(_, call)| of(&call.order)).map(|(id, _)| *id).collect();
         open.into_iter().for_each(|ask| self.cancel(ask, "the call that waited has ended"));

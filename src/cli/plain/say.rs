@@ -11,8 +11,8 @@ use crate::protocol::command::Choice;
 use crate::protocol::effect::Order;
 use crate::protocol::event::{
     ApprovalAnswered, ApprovalRequested, ArenaEvent, CallLost, CheckRan, DiffTaken, FailStatus, ModelFailed,
-    ModelReply, Notice, PrepareResult, SessionForked, SessionOpened, ToolInvoked, ToolRefused, ToolResolved,
-    ToolStatus, ToolUse,
+    ModelReply, Notice, Plan, PrepareResult, SessionForked, SessionOpened, ToolInvoked, ToolRefused,
+    ToolResolved, ToolStatus, ToolUse,
 };
 use crate::protocol::expand::Lookup;
 use crate::protocol::inside::InsideCall;

@@ -18,6 +18,8 @@ pub(super) fn about(event: &ArenaEvent) -> Option<String> {
         E::ApprovalRequested(data) => {
             format!("whether {} may run ({})", plain_use(data.tool_use), data.prepared)
         }
+        E::HostAsked(data) => super::touched(&data.plan),
+        E::HostJudged(data) => format!("{}: {} by {}", data.need, phrases::action(data.action), data.rule),
         E::ToolInvoked(data) => format!("{}{}", plain_use(data.tool_use), again(data.attempt)),
         E::ToolAnswered(data) => format!("{}, {}", plain_use(data.tool_use), data.from),
         E::AnswerRejected(data) => {

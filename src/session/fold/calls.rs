@@ -115,10 +115,6 @@ impl Session {
         }
     }
 
-    pub(super) fn allow(&mut self, tool_use: ToolUse) {
-        self.set_use(tool_use, UseState::Allowed);
-    }
-
     pub(super) fn fold_invoked(&mut self, data: &ToolInvoked) {
         self.set_use(data.tool_use, UseState::Running(data.call));
         if self.use_mut(data.tool_use).is_some_and(|one| one.may_change()) {

@@ -39,7 +39,11 @@ pub fn understood(line: &str) -> Option<Vec<String>> {
 /// The same as the words that a program gets, after the line as it is written.
 pub fn understood_unquoted(line: &str) -> Option<Vec<(String, Vec<String>)>> {
     let commands = understood_words(line)?.into_iter();
-    Some(commands.map(|words| (words.join(" "), words.iter().map(|word| unquote_str(word)).collect())).collect())
+    Some(
+        commands
+            .map(|words| (words.join(" "), words.iter().map(|word| unquote_str(word)).collect()))
+            .collect(),
+    )
 }
 
 /// The files that a line puts back to what git has of them, where it does nothing else: `git restore FILE…`.
@@ -52,7 +56,8 @@ pub fn restored(line: &str) -> Option<Vec<String>> {
         _ => return None,
     };
     // Options and patterns could mean more than they name.
-    let is_plain = |file: &&str| !file.starts_with(['-', ':', '~']) && !file.contains(['*', '?', '[', '{', '\\']);
+    let is_plain =
+        |file: &&str| !file.starts_with(['-', ':', '~']) && !file.contains(['*', '?', '[', '{', '\\']);
     let is_named = !files.is_empty() && files.iter().all(is_plain);
     is_named.then(|| files.iter().map(|file| (*file).to_owned()).collect())
 }

@@ -198,11 +198,15 @@ async fn attended(opened: &Opened, command: &str, person: &Arc<Person>) -> ExecE
 async fn a_connection_waits_for_the_answer_of_a_person_and_the_calls_time_with_it() {
     let Some((opened, net)) = open().await else { return };
     let person = Arc::new(Person::default());
-    let both = "curl -sS http://a.example/x http://a.example/y; curl -sSi http://b.example/; env | grep TIMEOUT";
+    let both =
+        "curl -sS http://a.example/x http://a.example/y; curl -sSi http://b.example/; env | grep TIMEOUT";
     let end = attended(&opened, both, &person).await;
     assert_eq!((end.exit, end.timed_out), (Some(0), false), "its own clock is not asked: {end:?}");
     assert!(end.stdout.starts_with("hello\nhello\nHTTP/1.1 403"), "{end:?}");
-    assert!(end.stdout.contains("CARGO_HTTP_TIMEOUT=600"), "tools wait longer than they do for servers: {end:?}");
+    assert!(
+        end.stdout.contains("CARGO_HTTP_TIMEOUT=600"),
+        "tools wait longer than they do for servers: {end:?}"
+    );
     assert!(end.stderr.contains("b.example:80 refused: it was asked about and not allowed"), "{end:?}");
     let asked = person.asked.lock().unwrap().clone();
     let [first, second] = &asked[..] else { panic!("each host is asked about once: {asked:?}") };
@@ -227,4 +231,22 @@ async fn where_the_workspace_is_read_only_nobody_is_asked() {
     let exec = Exec { timeout_ms: 60_000, ..exec("curl -sSi http://a.example/") };
     let end = opened.sandbox.exec(exec, &AtScreen(person.clone()), &CancellationToken::new()).await.unwrap();
     assert!(end.stdout.contains("403") && person.asked.lock().unwrap().is_empty(), "{end:?}");
+}
+
+#[tokio::test]
+async fn what_a_command_passes_on_is_reached_by_no_other_call() {
+    let Some((opened, _)) = open().await else { return };
+    if opened.sh("python3 --version").await.exit != Some(0) {
+        return println!("skipped: there is no python3 inside");
+    }
+    // A server next to the proxy, as something that passes on for others would be.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let get = format!("curl -sS --noproxy '*' --max-time 5 -o /dev/null http://127.0.0.1:{port}/");
+    let serve = format!(
+        "python3 -m http.server {port} --bind 127.0.0.1 >/dev/null 2>&1 & until {get} 2>/dev/null; do sleep 0.05; done; \
+         touch up; until [ -e done ]; do sleep 0.05; done"
+    );
+    let ask = format!("until [ -e up ]; do sleep 0.05; done; {get}; e=$?; touch done; exit $e");
+    let (served, asked) = tokio::join!(run(&opened, &serve, hosts(&["a.example"])), opened.sh(&ask));
+    assert_eq!((served.exit, asked.exit), (Some(0), Some(7)), "{served:?} {asked:?}");
 }

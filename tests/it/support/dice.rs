@@ -1,10 +1,10 @@
 //! Chance that is the same in every run.
 
+use agon::protocol::CallId;
 use agon::protocol::event::{ArenaEvent, HostAsked, ModelReply, Plan, ToolUse};
 use agon::protocol::message::{Args, Finish, Part};
 use agon::protocol::need::Need;
 use agon::protocol::spec::Risk;
-use agon::protocol::CallId;
 use serde_json::json;
 
 use super::world::reply;
