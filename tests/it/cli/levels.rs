@@ -72,7 +72,8 @@ fn at_level_edits_a_file_is_put_back_without_a_question_where_nobody_else_change
     let call = |tool: &str, args: &str| {
         format!("[[answer]]\nspark = \"solo\"\ncalls = [{{ tool = \"{tool}\", args = {{ {args} }} }}]\n")
     };
-    let edit = call("read_file", "path = \"a\"") + &call("edit_file", "path = \"a\", old = \"one\", new = \"two\"");
+    let edit = call("read_file", "path = \"a\"")
+        + &call("edit_file", "path = \"a\", edits = [{ old = \"one\", new = \"two\" }]");
     let restore = call("bash", "command = \"git restore a\"");
     let done = "[[answer]]\nspark = \"solo\"\ntext = \"ran\"\n";
     let change = call("bash", "command = \"echo three >a\"");
@@ -90,7 +91,8 @@ fn at_level_edits_a_file_is_put_back_without_a_question_where_nobody_else_change
         env.write("tmp/allow.toml", allow);
         let allow = env.temporary().join("allow.toml");
         let policy = ["--policy", allow.to_str().unwrap()];
-        let ran = env.run(&[&["run", "go", "--permission", "edits", "--sandbox", "local"], &policy[..]].concat());
+        let ran =
+            env.run(&[&["run", "go", "--permission", "edits", "--sandbox", "local"], &policy[..]].concat());
         assert_eq!(ran.code, code, "{ran}");
         let left = if code == 0 { "one\n" } else { "three\n" };
         assert_eq!(std::fs::read_to_string(env.work().join("a")).unwrap(), left, "{ran}");

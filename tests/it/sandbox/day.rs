@@ -74,11 +74,16 @@ fn steering(env: &Env) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 fn call(tool: &str, args: &[(&str, &str)]) -> String {
+    call_with(tool, &table(args))
+}
+
+fn table(args: &[(&str, &str)]) -> String {
     let args: Vec<String> = args.iter().map(|(name, value)| format!("{name} = '''{value}'''")).collect();
-    format!(
-        "[[answer]]\nspark = \"solo\"\ncalls = [{{ tool = \"{tool}\", args = {{ {} }} }}]\n",
-        args.join(", ")
-    )
+    args.join(", ")
+}
+
+fn call_with(tool: &str, args: &str) -> String {
+    format!("[[answer]]\nspark = \"solo\"\ncalls = [{{ tool = \"{tool}\", args = {{ {args} }} }}]\n")
 }
 
 /// The first line of the file that begins so and is there once.
@@ -103,9 +108,10 @@ fn at_work(day: &Day) -> Option<Env> {
     let (file, comment) = day.edited;
     let text = fs::read_to_string(env.work().join(file)).unwrap();
     let old = anchor(&text, comment);
+    let edit = table(&[("old", old), ("new", &format!("{old} Edited."))]);
     let script = [
         call("read_file", &[("path", file)]),
-        call("edit_file", &[("path", file), ("old", old), ("new", &format!("{old} Edited."))]),
+        call_with("edit_file", &format!("path = '{file}', edits = [{{ {edit} }}]")),
         call("write_file", &[("path", day.test.0), ("content", day.test.1)]),
         call("bash", &[("command", &day.adds)]),
         call("bash", &[("command", day.tests)]),
@@ -143,14 +149,14 @@ async fn is_done(day: Day) {
     hosts.iter().for_each(|host| arguments.extend(["--allow", host]));
     let ran = env.run(&arguments);
     let log = log(&env);
-    assert_eq!(ran.code, 0, "{ran}\n{log}");
+    assert_eq!(ran.code, 0, "{ran}");
     let bodies = |kind: &str| -> Vec<Value> {
         let entries = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         let events = entries.flat_map(|entry| entry["events"].as_array().unwrap().clone());
         events.filter(|event| event["kind"] == *kind).map(|event| event["data"]["body"].clone()).collect()
     };
     let ends = bodies("tool_resolved");
-    assert_eq!(ends.len(), 6, "{log}");
+    assert_eq!(ends.len(), 6, "{ends:#?}");
     assert!(ends.iter().all(|end| end["status"] == "ok"), "{ends:#?}");
     assert!(!log.contains("approval_requested") && !log.contains("tool_refused"), "{log}");
     // The log names each need: git by the plan, hosts by what was connected to.

@@ -394,6 +394,9 @@ async fn in_a_folder_of_a_repository_the_words_say_where_to_begin() {
     let end = opened.sh("git log | head -1").await;
     assert!(end.stderr.contains(&top) && end.stderr.contains("[agon: `git` is not available"), "{end:?}");
     let why = opened.sandbox.cannot_open(&Opens { git: true, ..Opens::default() }).unwrap();
-    assert!(why.contains(&top) && why.ends_with(&format!("`--workspace {}`", opened.root.display())), "{why}");
+    assert!(
+        why.contains(&top) && why.ends_with(&format!("`--workspace {}`", opened.root.display())),
+        "{why}"
+    );
     assert_eq!(git(&opened.root, &["log", "--format=%s"]), "first\n");
 }
