@@ -68,6 +68,21 @@ fn what_the_page_on_security_says_is_tried_is_tried() {
     assert_eq!(rows, acts, "each row of `agon doctor --sandbox` proves a promise");
 }
 
+/// The README's table of what one log gives says which test holds each row.
+#[test]
+fn what_the_readme_promises_is_held_by_tests() {
+    let page = std::fs::read_to_string(package().join("README.md")).unwrap();
+    assert!(page.lines().count() <= 150, "{} lines", page.lines().count());
+    let all: String = sources("tests").iter().map(|file| file.text.clone()).collect();
+    let rows =
+        page.split("| held by |").nth(1).unwrap().lines().skip(2).take_while(|line| line.starts_with('|'));
+    let tests: Vec<_> = rows.map(|row| row.rsplit('`').nth(1).unwrap()).collect();
+    assert!(tests.len() > 5, "{tests:?}");
+    for test in tests {
+        assert!(all.contains(&format!("fn {test}(")), "`{test}` does not exist");
+    }
+}
+
 /// Where the relative links of a page lead, from the page's own folder.
 fn links(page: &str) -> Vec<String> {
     let targets = page.split("](").skip(1).filter_map(|rest| rest.split(')').next());

@@ -94,7 +94,7 @@ fn at_a_terminal_an_interrupt_ends_the_task_and_one_more_leaves_and_says_how_to_
     terminal.press("\x03");
     terminal.wait_for("interrupted; write on");
     terminal.press("/sessions\r");
-    terminal.wait_for("stopped ");
+    terminal.wait_for("stopped   first");
     terminal.press("\x03");
     terminal.wait_for("continue: agon run --resume");
     assert_eq!(terminal.end(), 130);
