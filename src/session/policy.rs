@@ -147,9 +147,8 @@ fn needs_fit(rule: &Rule, plan: &Plan) -> bool {
     let is_met = (rule.path.is_none() || any(&path))
         && (rule.command.is_none() || any(&command))
         && (rule.needs.is_empty() || any(&other));
-    // Which files a command writes says more of it and needs no rule of its own.
-    let is_of_command =
-        |need: &Need| need.path().is_some() && rule.command.is_some() && plan.command().is_some();
+    // The files of such a command are named in its line already.
+    let is_of_command = |need: &Need| need.path().is_some() && rule.command.is_some() && judge::puts_back(plan);
     let is_covered = |need: &Need| is_covered(rule, need) || is_of_command(need);
     is_met && (rule.action != Action::Allow || plan.needs.iter().all(is_covered))
 }

@@ -52,9 +52,10 @@ impl Drop for Open<'_> {
 #[async_trait]
 impl Asks for CallAsks {
     async fn ask(&self, need: Need, words: String) -> bool {
-        let digest = digest_of(&(&self.order.digest, need.name(), &words));
+        let preview = format!("{words}\nneeds: {}", need.name());
+        let digest = digest_of(&(&self.order.digest, &preview));
         let (cwd, risk) = (String::new(), Risk::Network);
-        let plan = Plan { needs: vec![need], cwd, preview: words, risk, digest };
+        let plan = Plan { needs: vec![need], cwd, preview, risk, digest };
         let tool_use = self.order.tool_use;
         let asked = HostAsked { call: self.call, attempt: self.attempt, tool_use, plan };
         let _open = Open::of(&self.open);

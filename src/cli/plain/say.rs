@@ -318,14 +318,10 @@ impl Renderer {
         let plan = lookup(data.prepared).and_then(ArenaEvent::plan);
         let what = if plan.and_then(Plan::connection).is_some() { "connect" } else { "run" };
         let text = format!("may it {what}? {} ({})", collapsed(&shown(&self.tool(data.tool_use))), data.call);
-        let opens = match data.opens.as_slice() {
-            [] => String::new(),
-            opens => format!("; leaves the sandbox: {}", opens.join(", ")),
-        };
-        let line = Line::new(Who::Spark(data.spark), "ask", Tone::Warn, text + &opens);
+        let line = Line::new(Who::Spark(data.spark), "ask", Tone::Warn, text);
         match plan {
             Some(plan) if self.is_said(data.tool_use, &plan.preview) => line,
-            Some(plan) => line.with_whole(collapsed(&shown(&plan.preview))),
+            Some(plan) => line.with_whole(collapsed(&shown(&phrases::asked_about(plan, &data.opens)))),
             None => line,
         }
     }

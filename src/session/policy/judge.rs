@@ -219,7 +219,7 @@ fn is_free(rights: &Rights<'_>, tool: &str, plan: &Plan) -> Option<&'static str>
 }
 
 /// True for a command that only puts files back to what git has of them, each of which its tool knows as it is now.
-fn puts_back(plan: &Plan) -> bool {
+pub(super) fn puts_back(plan: &Plan) -> bool {
     let files = plan.command().and_then(restored).map_or(0, |files| files.len());
     let is_of_it = |need: &Need| matches!(need, Need::Write(_) | Need::Command(_) | Need::Git);
     files > 0 && plan.paths().count() == files && plan.needs.iter().all(is_of_it)
