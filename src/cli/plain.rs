@@ -1,21 +1,21 @@
-//! Entries as plain lines for people and screen readers; knows no terminal, or where lines go.
+//! Tellings of events as plain lines for people and screen readers; knows no terminal, or where lines go.
 
 mod blocks;
-mod debates;
 mod roles;
-mod say;
-mod squads;
 mod summary;
 
 use std::collections::BTreeMap;
 
-use debates::Debating;
 use unicode_width::UnicodeWidthStr;
 
+use crate::projection::Matrix;
 use crate::projection::answering::Answering;
 use crate::projection::calls::OpenCalls;
 use crate::projection::phrases;
 use crate::projection::safe_text::safe_line;
+use crate::projection::telling::{Body, Kind, Scene, Telling, Tone, Weight, Who};
+use crate::projection::typed;
+use crate::projection::wrapping::wrapped;
 use crate::protocol::expand::Lookup;
 use crate::protocol::spec::Mode;
 use crate::protocol::{ArenaEvent, CallId, Entry, EventRef, SparkId};
@@ -27,6 +27,9 @@ pub use summary::{
 
 /// The widest column of names.
 const LABEL: usize = 24;
+
+/// Columns of sentences below a line, beside their indent.
+const COLUMNS: usize = 72;
 
 /// How lines look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,93 +46,16 @@ pub struct Options {
     pub columns: Option<usize>,
 }
 
-/// What a line is about, as a colour says it once more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tone {
-    Plain,
-    Quiet,
-    Strong,
-    Tool,
-    Good,
-    Bad,
-    Warn,
-}
-
-impl Tone {
-    /// The number of the terminal's own named colour or weight.
-    fn code(self) -> Option<&'static str> {
-        match self {
-            Tone::Plain => None,
-            Tone::Quiet => Some("2"),
-            Tone::Strong => Some("1"),
-            Tone::Tool => Some("36"),
-            Tone::Good => Some("32"),
-            Tone::Bad => Some("31"),
-            Tone::Warn => Some("33"),
-        }
-    }
-}
-
-/// Whose line it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Who {
-    Agon,
-    You,
-    Spark(SparkId),
-}
-
-/// One event as a person should see it, not yet laid out nor made safe.
-struct Line {
-    who: Who,
-    word: &'static str,
-    tone: Tone,
-    text: String,
-    detail: String,
-    /// True when the detail may be cut.
-    cut: bool,
-    /// True when an empty line stands before it.
-    gap: bool,
-    /// The event it is about, when that is not the one that is told.
-    from: Option<EventRef>,
-}
-
-impl Line {
-    fn new(who: Who, word: &'static str, tone: Tone, text: impl Into<String>) -> Self {
-        Line { who, word, tone, text: text.into(), detail: String::new(), cut: true, gap: false, from: None }
-    }
-
-    /// Adds lines below, cut where they are many.
-    fn with(mut self, detail: impl Into<String>) -> Self {
-        self.detail = detail.into();
-        self
-    }
-
-    /// Puts an empty line before it.
-    fn after_a_gap(mut self) -> Self {
-        self.gap = true;
-        self
-    }
-
-    /// Says that it is about another event than the one that is told.
-    fn from(mut self, at: EventRef) -> Self {
-        self.from = Some(at);
-        self
-    }
-
-    /// Adds lines below that are never cut.
-    fn with_whole(mut self, detail: impl Into<String>) -> Self {
-        self.cut = false;
-        self.with(detail)
-    }
-
-    /// What somebody said: beside the word when it is one line, below it when it is more; never cut.
-    fn said(who: Who, word: &'static str, tone: Tone, text: &str) -> Self {
-        let text = text.trim_matches('\n');
-        if text.contains('\n') {
-            Line::new(who, word, tone, "").with_whole(text)
-        } else {
-            Line::new(who, word, tone, text)
-        }
+/// The number of the terminal's own named colour or weight.
+fn code(tone: Tone) -> Option<&'static str> {
+    match tone {
+        Tone::Plain => None,
+        Tone::Quiet => Some("2"),
+        Tone::Strong => Some("1"),
+        Tone::Tool => Some("36"),
+        Tone::Good => Some("32"),
+        Tone::Bad => Some("31"),
+        Tone::Warn => Some("33"),
     }
 }
 
@@ -141,10 +67,10 @@ pub struct Renderer {
     answering: Answering,
     /// What the spark column says, by spark.
     labels: BTreeMap<SparkId, String>,
-    /// True when one spark works at a time and its coming and going is no news.
-    solo: bool,
-    /// What lines of a debate refer to.
-    debating: Debating,
+    /// Who works on the last task; before it one spark, whose coming and going is no news.
+    mode: Option<Mode>,
+    /// The newest debate.
+    debate: Matrix,
     /// What failed last in each call that is tried again.
     failures: BTreeMap<CallId, String>,
     /// Width of the spark column.
@@ -154,7 +80,7 @@ pub struct Renderer {
 impl Renderer {
     /// A renderer that has seen nothing yet.
     pub fn new(options: Options) -> Self {
-        Renderer { options, label_width: "spark-1".len(), solo: true, ..Renderer::default() }
+        Renderer { options, label_width: "spark-1".len(), ..Renderer::default() }
     }
 
     /// The lines of one entry, each with its newline; empty when it holds nothing worth a line.
@@ -166,11 +92,19 @@ impl Renderer {
         for (from, event) in entry.effective() {
             self.label(event);
             if let Some(words) = self.answering.apply(event) {
-                let line = Line::new(Who::Agon, "model", Tone::Warn, words);
-                self.lay_out(&mut out, from, entry.at, &line);
+                self.lay_out(&mut out, (from, entry.at), event, &Telling::other_model(words));
             }
-            for line in self.say(entry.at, event, lookup) {
-                self.lay_out(&mut out, line.from.unwrap_or(from), entry.at, &line);
+            let find = |at: EventRef| lookup(at);
+            let scene = Scene {
+                time: if self.options.times { 0 } else { entry.at },
+                lookup: &find,
+                calls: Some(&self.calls),
+                debate: matches!(self.mode, Some(Mode::Debate(_))).then_some(&self.debate),
+                name: &|spark| self.name(spark),
+            };
+            for one in event.telling(&scene).into_iter().filter(|one| self.shows(one)) {
+                let one = if self.is_again(event, &one) { one.again() } else { one };
+                self.lay_out(&mut out, (one.of.unwrap_or(from), entry.at), event, &one);
             }
             self.fold(entry.at, from, event);
         }
@@ -186,25 +120,57 @@ impl Renderer {
         }
     }
 
-    /// A spark has its name from its first line on.
+    fn shows(&self, one: &Telling<'_>) -> bool {
+        match (one.kind, one.weight) {
+            (Kind::Ruling, _) => !self.options.summed_up,
+            _ if self.options.full => true,
+            (Kind::Joins, _) => !matches!(self.mode, None | Some(Mode::Solo)),
+            (_, weight) => weight == Weight::News,
+        }
+    }
+
+    /// True for a failure that says what the attempt before said.
+    fn is_again(&self, event: &ArenaEvent, one: &Telling<'_>) -> bool {
+        match event {
+            ArenaEvent::ModelFailed(data) if one.kind == Kind::Failed => {
+                self.failures.get(&data.call) == Some(&data.body.message)
+            }
+            _ => false,
+        }
+    }
+
+    /// A spark has its name from its first line on; a debate's names are known before, so its columns never move.
     fn label(&mut self, event: &ArenaEvent) {
         match event {
             ArenaEvent::PromptGiven(data) => {
-                self.solo = data.mode == Mode::Solo;
-                self.widen_for(&data.mode);
+                if let Mode::Debate(plan) = &data.mode {
+                    plan.personas.iter().for_each(|name| self.widen_for(name));
+                }
+                self.mode = Some(data.mode.clone());
             }
             ArenaEvent::SparkIgnited(data) => {
-                let label = if self.solo { data.spark.to_string() } else { data.role.clone() };
-                self.label_width = self.label_width.max(label.chars().count().min(LABEL));
+                let label = match self.mode {
+                    None | Some(Mode::Solo) => data.spark.to_string(),
+                    Some(_) => data.role.clone(),
+                };
+                self.widen_for(&label);
                 self.labels.insert(data.spark, label);
             }
             _ => {}
         }
     }
 
+    fn widen_for(&mut self, label: &str) {
+        self.label_width = self.label_width.max(label.chars().count().min(LABEL));
+    }
+
+    fn name(&self, spark: SparkId) -> String {
+        self.labels.get(&spark).cloned().unwrap_or_else(|| spark.to_string())
+    }
+
     fn fold(&mut self, at: u64, from: EventRef, event: &ArenaEvent) {
         self.calls.apply(at, from, event);
-        self.debating.fold(from, event);
+        self.debate.apply_event(from, event);
         match event {
             ArenaEvent::ModelFailed(data) => {
                 self.failures.insert(data.call, data.body.message.clone());
@@ -215,44 +181,65 @@ impl Renderer {
         }
     }
 
-    /// A debate's names are known before its first line, so its columns never move.
-    fn widen_for(&mut self, mode: &Mode) {
-        if let Mode::Debate(plan) = mode {
-            let longest = plan.personas.iter().map(|name| name.chars().count()).max().unwrap_or_default();
-            self.label_width = self.label_width.max(longest.min(LABEL));
-        }
-    }
-
-    fn lay_out(&self, out: &mut String, from: EventRef, at: u64, line: &Line) {
-        let who = match &line.who {
-            Who::Agon => "agon".to_owned(),
+    fn lay_out(&self, out: &mut String, (from, at): (EventRef, u64), event: &ArenaEvent, one: &Telling<'_>) {
+        let who = match one.who {
             Who::You => "you".to_owned(),
-            Who::Spark(spark) => self.labels.get(spark).cloned().unwrap_or_else(|| spark.to_string()),
+            Who::Spark(spark) => self.name(spark),
+            Who::Its => {
+                self.calls.spark_of(event).map_or_else(|| "agon".to_owned(), |spark| self.name(spark))
+            }
         };
         let who = safe_line(&who).into_owned();
         let mut place = format!("{:<6} ", from.to_string());
         if self.options.times {
             place.push_str(&format!("{}  ", phrases::time_of_day(at)));
         }
-        let width = self.label_width;
-        if line.gap {
+        let (width, word) = (self.label_width, one.kind.word());
+        if one.kind == Kind::Phase {
             out.push('\n');
         }
         out.push_str(&self.painted(&place, Tone::Quiet));
-        out.push_str(&format!("{who:<width$}  {}", self.painted(line.word, line.tone)));
-        if !line.text.is_empty() {
+        out.push_str(&format!("{who:<width$}  {}", self.painted(word, one.tone)));
+        let (text, block, is_cut) = self.texts(one);
+        if !text.is_empty() {
             // Padding stays outside the colour, so that lines without colour are the same lines.
-            let gap = 10usize.saturating_sub(line.word.len()).max(2);
+            let gap = 10usize.saturating_sub(word.len()).max(2);
             out.push_str(&" ".repeat(gap));
-            let taken = place.len() + width.max(who.width()) + 2 + line.word.len() + gap;
-            blocks::begun(out, safe_line(&line.text).trim_end(), taken, self.options.columns);
+            let taken = place.len() + width.max(who.width()) + 2 + word.len() + gap;
+            blocks::begun(out, safe_line(&text).trim_end(), taken, self.options.columns);
         }
         out.push('\n');
-        blocks::indent(out, &line.detail, line.cut && !self.options.full, self.options.columns);
+        blocks::indent(out, &block, is_cut && !self.options.full, self.options.columns);
+    }
+
+    /// The line and what stands below it, and true when that may be cut.
+    fn texts(&self, one: &Telling<'_>) -> (String, String, bool) {
+        let line = one.line_with_refs();
+        if one.is_folded && !self.options.full {
+            return (line, String::new(), false);
+        }
+        match one.rest() {
+            Body::Answer(text) => {
+                // What programs read is told in words; in full it is what the model wrote.
+                let readable = typed::readable(text, &[]).filter(|_| !self.options.full);
+                let text = readable.unwrap_or_else(|| text.trim_matches('\n').to_owned());
+                match line.is_empty() && !text.contains('\n') {
+                    true => (text, line, false),
+                    false => (line, text, false),
+                }
+            }
+            Body::Prose(text) => (
+                line,
+                text.lines().flat_map(|line| wrapped(line, COLUMNS)).collect::<Vec<_>>().join("\n"),
+                false,
+            ),
+            Body::Output(text) | Body::Diff(text) => (line, text.to_string(), true),
+            body => (line, body.text().to_owned(), false),
+        }
     }
 
     fn painted(&self, text: &str, tone: Tone) -> String {
-        match tone.code() {
+        match code(tone) {
             Some(code) if self.options.color => format!("\x1B[{code}m{text}\x1B[0m"),
             _ => text.to_owned(),
         }

@@ -43,8 +43,6 @@ pub struct Watch {
     entries: Vec<Arc<Entry>>,
     /// Position of the first entry that was made here.
     first: u64,
-    /// The last ask that was answered here; asks are answered in their order.
-    answered: Option<CallId>,
     /// The person at the terminal, and the ask that was last put to them.
     desk: Option<Desk>,
     asking: Option<CallId>,
@@ -87,7 +85,6 @@ impl Watch {
             cache: CacheSheet::default(),
             entries: Vec::new(),
             first: 0,
-            answered: None,
             desk,
             asking: None,
             rules_file: None,
@@ -245,8 +242,6 @@ impl Watch {
         for (_, event) in entry.effective() {
             match event {
                 ArenaEvent::TurnClosed(_) => self.is_closed = true,
-                // An answer that was not taken is asked for again.
-                ArenaEvent::InputRefused(_) => self.answered = None,
                 ArenaEvent::PromptGiven(given) => {
                     self.is_closed = false;
                     self.is_typed = given.schema.is_some();
@@ -259,7 +254,7 @@ impl Watch {
     /// Asks the person for the next answer and ends the session once the turn is closed.
     async fn act(&mut self, handle: &Handle) {
         let question = self.board.questions().next().map(|open| open.call);
-        let approval = self.open_ask().map(|(call, _)| call);
+        let approval = self.open_ask(handle).map(|ask| ask.call);
         if let Some(call) = approval.or(question)
             && let Some(desk) = &mut self.desk
             && self.asking != Some(call)

@@ -93,7 +93,12 @@ impl Updates {
     fn read_on(&mut self) -> io::Result<Vec<Arc<Entry>>> {
         // After a failure the next entry tries again.
         self.is_behind = false;
-        let entries = self.handle.read(self.next..self.next + AT_ONCE)?;
+        // What is recorded a moment before the host folds it comes by the bus: whoever shows an ask can answer it.
+        let known = match self.ending {
+            Some(_) => u64::MAX,
+            None => self.handle.inner().state.look(|board| board.seq.map_or(0, |seq| seq + 1)),
+        };
+        let entries = self.handle.read(self.next..known.min(self.next + AT_ONCE))?;
         self.next += entries.len() as u64;
         self.is_behind = !entries.is_empty();
         Ok(entries)

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::protocol::command::StopCause;
 use crate::protocol::effect::Order;
 use crate::protocol::event::{
-    ApprovalRequested, CritiqueIssued, ErrorKind, Finding, Judgement, LimitKind, PauseCause, SessionForked,
-    SessionOpened, SessionResumed, SparkIgnited, ToolResolved, ToolStatus, TurnCause,
+    CritiqueIssued, ErrorKind, Finding, Judgement, LimitKind, PauseCause, SessionForked, SessionOpened,
+    SessionResumed, SparkIgnited, ToolResolved, ToolStatus, TurnCause,
 };
 use crate::protocol::inside::{InsideCall, Todo};
 use crate::protocol::spec::{
@@ -17,10 +17,11 @@ use crate::protocol::spec::{
 use crate::protocol::{ArenaEvent, CallId, Entry, EventRef, Lane, Signal, SparkId};
 
 use super::answering::Answering;
+pub use super::calls::OpenApproval;
 use super::calls::{OpenCall, OpenCalls, OpenQuestion};
 use super::partials::{Partial, Partials};
 use super::phrases;
-pub use row::{Counts, OpenApproval, SparkRow};
+pub use row::{Counts, SparkRow};
 
 /// What the whole session is at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -245,14 +246,12 @@ impl Board {
                 self.with_row(data.spark, |row| data.model.clone_into(&mut row.model));
             }
             E::FallbackTaken(data) => self.with_row(data.spark, |row| row.model.clone_from(&data.to)),
-            E::ApprovalRequested(data) => self.asked(at, data),
             E::PatchApplied(data) => self.changed.extend(data.body.paths.iter().cloned()),
             // What commands changed is seen only here.
             E::DiffTaken(data) => {
                 self.compared(&data.body.from, &data.body.files);
                 self.undone.clone_from(&data.body.undone);
             }
-            E::ApprovalAnswered(data) => self.approvals.retain(|open| open.call != data.call),
             E::PhaseShifted(data) => self.phase = Some(data.to.clone()),
             E::PlanStated(data) => self.plan = Some(data.source),
             E::CodeProposed(data) => {
@@ -264,11 +263,11 @@ impl Board {
             E::CritiqueIssued(data) => self.criticised(data),
             E::FindingClosed(data) => self.findings.retain(|open| open.id != data.id),
             E::BallotsRevealed(_) | E::DebateGated(_) => self.sealed_ballots = false,
-            E::Unknown { .. } => {}
             _ => {}
         }
-        if closed.is_some_and(|call| matches!(call.order, Order::Ask(_))) {
-            self.drop_closed_approvals();
+        let asks = matches!(event, E::ApprovalRequested(_) | E::SessionForked(_));
+        if asks || closed.is_some_and(|call| matches!(call.order, Order::Ask(_))) {
+            self.approvals = self.calls.approvals().collect();
         }
     }
 
@@ -314,12 +313,10 @@ impl Board {
         self.state = self.open_turn_state();
     }
 
-    /// An open ask is withdrawn by a fork; a new one is asked for the new workspace.
     fn forked(&mut self, data: &SessionForked) {
         self.parent = Some((std::mem::replace(&mut self.id, data.id.clone()), data.seq));
         self.workspace.clone_from(&data.workspace);
         self.settings(&data.changed);
-        self.approvals.clear();
         self.state = self.open_turn_state();
     }
 
@@ -393,23 +390,6 @@ impl Board {
         });
     }
 
-    fn asked(&mut self, since: u64, data: &ApprovalRequested) {
-        let face = self.calls.tool(data.tool_use);
-        let approval = OpenApproval {
-            call: data.call,
-            digest: data.digest.clone(),
-            spark: data.spark,
-            tool_use: data.tool_use,
-            tool: face.map(|face| face.tool.clone()).unwrap_or_default(),
-            target: face.map(|face| face.target.clone()).unwrap_or_default(),
-            prepared: data.prepared,
-            since,
-            opens: data.opens.clone(),
-        };
-        self.approvals.retain(|open| open.call != data.call);
-        self.approvals.push(approval);
-    }
-
     /// Findings keep their id from one review to the next; the newest words stand.
     fn criticised(&mut self, data: &CritiqueIssued) {
         let findings = &data.findings;
@@ -418,11 +398,6 @@ impl Board {
         if let Some((_, verdict)) = &mut self.judged {
             *verdict = verdict.filter(|word| *word == Judgement::RequestChanges).or(Some(data.verdict));
         }
-    }
-
-    fn drop_closed_approvals(&mut self) {
-        let calls = &self.calls;
-        self.approvals.retain(|approval| calls.get(approval.call).is_some());
     }
 
     fn forget_partials(&mut self, event: &ArenaEvent) {

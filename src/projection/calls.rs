@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::one_line_summary::kept;
+use super::telling::orders;
 use crate::protocol::call::OrderedCall;
 use crate::protocol::effect::{Order, TimerOrder, TimerPurpose};
 use crate::protocol::event::{CacheHit, ModelReply, PrepareResult, Purpose, ToolPrepared, ToolUse};
@@ -52,6 +52,29 @@ pub struct OpenQuestion<'a> {
     pub asked: &'a Question,
 }
 
+/// An approval that waits for an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenApproval {
+    /// The ask, as `Command::Answer` names it.
+    pub call: CallId,
+    /// What an answer binds to.
+    pub digest: String,
+    /// The spark that wants it.
+    pub spark: SparkId,
+    /// The tool call.
+    pub tool_use: ToolUse,
+    /// Tool name.
+    pub tool: String,
+    /// What it is about, one line.
+    pub target: String,
+    /// The `tool_prepared` a person should look at, with the whole preview.
+    pub prepared: EventRef,
+    /// Time it was asked, microseconds since the Unix epoch.
+    pub since: u64,
+    /// The needs that leave the sandbox and that no rule names; `--yes` does not answer them.
+    pub opens: Vec<String>,
+}
+
 /// A call that was ordered and has not come to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenCall {
@@ -69,6 +92,8 @@ pub struct OpenCall {
     pub cancelled: bool,
     /// True for a model call that sums up what was said before.
     pub is_summary: bool,
+    /// Of an ask: the needs that leave the sandbox and that no rule names; `--yes` does not answer them.
+    pub opens: Vec<String>,
 }
 
 impl OpenCall {
@@ -162,6 +187,32 @@ impl OpenCalls {
         })
     }
 
+    /// The approvals that wait for an answer, the oldest first.
+    pub fn approvals(&self) -> impl Iterator<Item = OpenApproval> {
+        self.calls.iter().filter_map(|(call, open)| match (&open.order, open.spark) {
+            (Order::Ask(ask), Some(spark)) => {
+                let face = self.tools.get(&ask.tool_use);
+                Some(OpenApproval {
+                    call: *call,
+                    digest: ask.digest.clone(),
+                    spark,
+                    tool_use: ask.tool_use,
+                    tool: face.map(|face| face.tool.clone()).unwrap_or_default(),
+                    target: face.map(|face| face.target.clone()).unwrap_or_default(),
+                    prepared: ask.prepared,
+                    since: open.since,
+                    opens: open.opens.clone(),
+                })
+            }
+            _ => None,
+        })
+    }
+
+    /// True while a tool call or a question to a person has not ended.
+    pub fn has_open_tools(&self) -> bool {
+        !self.tools.is_empty()
+    }
+
     /// An open call.
     pub fn get(&self, call: CallId) -> Option<&OpenCall> {
         self.calls.get(&call)
@@ -199,7 +250,7 @@ impl OpenCalls {
         let said = match &open.order {
             Order::Model(_) if open.is_summary => "summarising the conversation".to_owned(),
             Order::Model(_) if open.attempt > 1 => format!("thinking (attempt {})", open.attempt),
-            order => kept::doing(order, &tool),
+            order => orders::doing(order, &tool),
         };
         if open.cancelled { format!("stopping: {said}") } else { said }
     }
@@ -217,7 +268,12 @@ impl OpenCalls {
         }
         self.highest = self.highest.max(Some(call));
         let is_summary = matches!(event, ArenaEvent::ModelCalled(data) if data.purpose == Purpose::Compact);
-        let open = OpenCall { spark, attempt, ordered: from, since, order, cancelled: false, is_summary };
+        let opens = match event {
+            ArenaEvent::ApprovalRequested(data) => data.opens.clone(),
+            _ => Vec::new(),
+        };
+        let open =
+            OpenCall { spark, attempt, ordered: from, since, order, cancelled: false, is_summary, opens };
         self.calls.insert(call, open);
     }
 

@@ -1,6 +1,6 @@
 //! A debate as a matrix: who holds what how firmly in each phase, and what the probes measured; judges nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::projection::phrases;
 use crate::projection::report::debate::is_overruled;
@@ -63,8 +63,24 @@ impl Matrix {
         (0u32..).zip(ruled).filter(against).map(|(n, _)| n).collect()
     }
 
+    /// How many cast a ballot.
+    pub fn cast(&self) -> usize {
+        let stands = self.phases.iter().flat_map(|phase| &phase.stands);
+        stands
+            .filter(|(_, stand)| stand.ballot.is_some())
+            .map(|(spark, _)| spark)
+            .collect::<BTreeSet<_>>()
+            .len()
+    }
+
+    /// What one of them rated last.
+    pub fn rated_last(&self, spark: SparkId) -> Option<&[Rating]> {
+        let stands = self.phases.iter().rev().filter_map(|phase| phase.stands.get(&spark));
+        stands.map(|stand| stand.ratings.as_slice()).find(|ratings| !ratings.is_empty())
+    }
+
     /// Everybody's last rating of a proposition.
-    fn last_ratings(&self, proposition: u32) -> Vec<i8> {
+    pub fn last_ratings(&self, proposition: u32) -> Vec<i8> {
         let mut last: BTreeMap<SparkId, i8> = BTreeMap::new();
         for (spark, stand) in self.phases.iter().flat_map(|phase| &phase.stands) {
             let rated = stand.ratings.iter().find(|rating| rating.proposition == proposition);
@@ -89,6 +105,14 @@ pub struct Matrix {
     pub majority: Vec<i8>,
     /// The `ballots_revealed`.
     revealed: Option<EventRef>,
+    /// The last `round_opened`.
+    pub round: Option<EventRef>,
+    /// How many were asked for a ballot.
+    pub asked: usize,
+    /// True once anybody was asked after the seal was broken.
+    pub has_talked: bool,
+    /// The probe that waits for the ballots to be revealed.
+    pub held: Option<EventRef>,
     /// Per proposition: 1 upheld, -1 rejected, 0 left open; none before the verdict.
     pub upheld: Option<Vec<i8>>,
     /// Confidence of the verdict, per mille; none where the sealed majority stands in for it.
@@ -107,13 +131,14 @@ impl Matrix {
         }
     }
 
-    fn apply_event(&mut self, at: EventRef, event: &ArenaEvent) {
+    /// Folds one event.
+    pub fn apply_event(&mut self, at: EventRef, event: &ArenaEvent) {
         use ArenaEvent as E;
         match event {
             E::PromptGiven(data) if matches!(data.mode, Mode::Debate(_)) => {
                 *self = Matrix { is_sealed: true, ..Matrix::default() };
             }
-            E::RoundOpened(data) => self.round(data),
+            E::RoundOpened(data) => self.round(at, data),
             E::BallotCast(data) => {
                 let stand = self.stand(&data.phase, data.spark);
                 (stand.ballot, stand.confidence_pm) = (Some(data.source), Some(data.confidence_pm));
@@ -127,10 +152,11 @@ impl Matrix {
             }
             E::BallotsRevealed(data) => {
                 self.is_sealed = false;
+                self.held = None;
                 self.revealed = Some(at);
                 self.majority.clone_from(&data.majority);
             }
-            E::ConvergenceProbed(data) => self.probed(data),
+            E::ConvergenceProbed(data) => self.probed(at, data),
             E::DebateGated(data) => {
                 self.is_sealed = false;
                 self.gated = Some(data.reason.clone());
@@ -146,7 +172,10 @@ impl Matrix {
     }
 
     /// What the moderator is asked belongs to no phase; a name that was probed already begins anew.
-    fn round(&mut self, round: &RoundOpened) {
+    fn round(&mut self, at: EventRef, round: &RoundOpened) {
+        self.round = Some(at);
+        self.has_talked |= round.ask == Ask::Statement;
+        self.asked = self.asked.max(round.order.len());
         let continues =
             self.phases.last().is_some_and(|last| last.name == round.phase && last.probe.is_none());
         if !continues && !matches!(round.ask, Ask::Propositions | Ask::Verdict) {
@@ -169,7 +198,10 @@ impl Matrix {
         self.phase(phase).stands.entry(spark).or_default()
     }
 
-    fn probed(&mut self, data: &ConvergenceProbed) {
+    fn probed(&mut self, at: EventRef, data: &ConvergenceProbed) {
+        if self.is_sealed {
+            self.held = Some(at);
+        }
         self.phase(&data.phase).probe = Some(Probe {
             score_pm: data.score_pm,
             polarisation_pm: data.polarisation_pm,

@@ -1,31 +1,25 @@
 //! What was said and done, as a list of references; holds no bodies and looks none up by itself.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
-use crate::projection::phrases;
 use crate::protocol::command::StopCause;
-use crate::protocol::event::{
-    ErrorKind, FailStatus, LimitKind, ModelReply, Notice, PauseCause, RefusalReason, ToolStatus, ToolUse,
-    TurnCause,
-};
+use crate::protocol::event::{FailStatus, Family, ModelReply, PauseCause, ToolUse, TurnCause};
 use crate::protocol::expand::Lookup;
-use crate::protocol::inside;
 use crate::protocol::message::{Args, Part};
 use crate::protocol::{ArenaEvent, CallId, Entry, EventRef, SparkId};
 
 use super::answering::Answering;
 use super::calls::{OpenCalls, WorkClock};
+use super::telling::Scene;
+
+/// Items that are looked through for an ask that is answered: what was asked earlier is not shown with its answer.
+const FARTHEST: usize = 4_096;
 
 /// What an item of the transcript is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ItemKind {
     /// A task was given.
     Prompt,
-    /// A person said something to a spark.
-    Steering,
-    /// A person interrupted.
-    Interrupt,
     /// Text of a model's answer.
     Answer {
         /// Part of the message.
@@ -36,6 +30,10 @@ pub enum ItemKind {
         /// Part of the message.
         part: u16,
     },
+    /// What a model had said when its call failed.
+    CutAnswer,
+    /// Another model answered than the one that was asked.
+    OtherModel,
     /// A tool call a model asks for.
     ToolCall {
         /// Part of the message.
@@ -43,34 +41,6 @@ pub enum ItemKind {
         /// The event that ended it: resolved, refused or lost; none while it is open.
         end: Option<EventRef>,
     },
-    /// A tool call came to its end.
-    ToolResult {
-        /// The call.
-        tool_use: ToolUse,
-        /// How it ended.
-        status: ToolStatus,
-    },
-    /// A tool call was not run.
-    Refused {
-        /// The call.
-        tool_use: ToolUse,
-        /// Why.
-        reason: RefusalReason,
-    },
-    /// Agon answered a tool call itself.
-    Answered {
-        /// The call.
-        tool_use: ToolUse,
-    },
-    /// A call's outcome will never be known.
-    Lost {
-        /// The tool call, if it was one.
-        tool_use: Option<ToolUse>,
-    },
-    /// Agon said something to a spark.
-    Notice(Notice),
-    /// A typed answer did not fit.
-    Rejected,
     /// Somebody is asked.
     Approval {
         /// The ask.
@@ -80,63 +50,13 @@ pub enum ItemKind {
         /// The `approval_answered`; none while it is open.
         answer: Option<EventRef>,
     },
-    /// A check ran.
-    Check {
-        /// True when it exited with 0.
-        passed: bool,
-    },
-    /// What a task mentions was read.
-    Mention,
-    /// Something that was ordered could not be done.
-    Undone,
-    /// The workspace was compared with a recorded tree.
-    Diff,
-    /// What a model had said when its call failed.
-    CutAnswer,
-    /// A model call failed.
-    Failure(ErrorKind),
-    /// Another model answered than the one that was asked.
-    OtherModel,
-    /// A model refuses parameters and is called without them.
-    Dropped,
-    /// Another model took over.
-    Fallback,
-    /// A limit was reached.
-    Limit(LimitKind),
-    /// Settings were changed by a person.
-    Settings,
-    /// Older parts of a conversation were summarised.
-    Compacted,
-    /// A squad or debate went on.
-    Phase,
-    /// A plan was stated, a proposal made, a critique issued, words routed, a verdict reached: a step of a
-    /// squad or debate whose kind the event itself names.
-    Step,
-    /// The team cache held the run.
-    CacheHit,
-    /// A spark ended.
-    SparkEnd(TurnCause),
     /// A turn ended.
     End {
-        /// Why.
-        cause: TurnCause,
         /// Milliseconds it was at work.
         work_ms: u64,
     },
-    /// The session was paused.
-    Paused(PauseCause),
-    /// The session was taken up again.
-    Resumed,
-    /// The session was forked.
-    Forked,
-    /// Turns were taken back, or such a step was.
-    Rewound,
-    /// A torn tail was set aside.
-    Recovered,
-    /// The session ended.
-    Sealed(StopCause),
-    /// An event of a newer program.
-    Unknown,
+    /// Whatever else its event says.
+    Event,
 }
 
 /// One thing that was said or done.
@@ -162,9 +82,7 @@ pub struct Transcript {
     work: WorkClock,
     /// What the clock showed when the turn began.
     begun_us: u64,
-    /// Where the items of open tool calls and open asks stand.
-    open_tools: BTreeMap<ToolUse, usize>,
-    open_asks: BTreeMap<CallId, usize>,
+    has_turn: bool,
 }
 
 impl Transcript {
@@ -172,137 +90,115 @@ impl Transcript {
     pub fn apply(&mut self, entry: &Entry) {
         self.work.tick(entry, &self.calls);
         for (from, event) in entry.effective() {
-            let spark = self.calls.spark_of(event);
-            if matches!(event, ArenaEvent::PromptGiven(_)) {
-                self.begun_us = self.work.us;
-            }
-            if self.answering.apply(event).is_some() {
-                self.items.push(Item { source: from, at: entry.at, spark, kind: ItemKind::OtherModel });
-            }
-            if let ArenaEvent::ModelAnswered(data) = event {
-                // That a conversation was summed up is one item; its words are for its model.
-                if !self.calls.get(data.call).is_some_and(|open| open.is_summary) {
-                    self.answered(entry.at, from, spark, &data.body);
-                }
-            } else if let Some(kind) = self.kind_of(event) {
-                if matches!(event, ArenaEvent::ModelFailed(data) if !data.body.said.trim().is_empty()) {
-                    self.items.push(Item { source: from, at: entry.at, spark, kind: ItemKind::CutAnswer });
-                }
-                self.items.push(Item { source: from, at: entry.at, spark, kind });
-                self.link(from, kind);
-            } else if let ArenaEvent::ApprovalAnswered(data) = event {
-                self.settle_ask(data.call, from);
-            }
+            let item = |kind| Item { source: from, at: entry.at, spark: self.calls.spark_of(event), kind };
+            let other = self.answering.apply(event).map(|_| item(ItemKind::OtherModel));
+            let item = item(ItemKind::Event);
+            self.items.extend(other);
+            self.apply_event(item, event);
             self.calls.apply(entry.at, from, event);
         }
     }
 
-    fn kind_of(&self, event: &ArenaEvent) -> Option<ItemKind> {
+    fn apply_event(&mut self, item: Item, event: &ArenaEvent) {
+        use ArenaEvent as E;
+        let mut push = |kind| self.items.push(Item { kind, ..item });
         match event {
-            ArenaEvent::TurnClosed(data) => {
-                let work_ms = self.work.us.saturating_sub(self.begun_us) / 1_000;
-                Some(ItemKind::End { cause: data.cause, work_ms })
+            E::PromptGiven(_) => {
+                push(ItemKind::Prompt);
+                self.begun_us = self.work.us;
             }
-            other => kind_of(other),
-        }
-    }
-
-    /// True when no tool call and no ask waits for its end.
-    pub fn is_settled(&self) -> bool {
-        self.open_tools.is_empty() && self.open_asks.is_empty()
-    }
-
-    /// Hands the items over and goes on without them; what is open stays without its end there.
-    pub fn take_items(&mut self) -> Vec<Item> {
-        self.open_tools.clear();
-        self.open_asks.clear();
-        std::mem::take(&mut self.items)
-    }
-
-    fn answered(&mut self, at: u64, source: EventRef, spark: Option<SparkId>, reply: &ModelReply) {
-        for (part, said) in (0u16..).zip(&reply.message) {
-            let kind = match said {
-                Part::Text { .. } => ItemKind::Answer { part },
-                Part::Reasoning { .. } => ItemKind::Thinking { part },
-                Part::Call { .. } => {
-                    self.open_tools.insert(ToolUse { answer: source, part }, self.items.len());
-                    ItemKind::ToolCall { part, end: None }
+            // That a conversation was summed up is one item; its words are for its model.
+            E::ModelAnswered(data) if self.calls.get(data.call).is_some_and(|open| open.is_summary) => {}
+            E::ModelAnswered(data) => self.answered(item, &data.body),
+            E::ModelFailed(data) => {
+                if !data.body.said.trim().is_empty() {
+                    push(ItemKind::CutAnswer);
                 }
-                Part::Result { .. } | Part::Image(_) | Part::Opaque(_) | Part::Unknown(_) => continue,
-            };
-            self.items.push(Item { source, at, spark, kind });
-        }
-    }
-
-    /// Ties an end to the call it ends, and remembers where an ask stands.
-    fn link(&mut self, from: EventRef, kind: ItemKind) {
-        match kind {
-            ItemKind::ToolResult { tool_use, .. }
-            | ItemKind::Refused { tool_use, .. }
-            | ItemKind::Answered { tool_use }
-            | ItemKind::Lost { tool_use: Some(tool_use) } => self.close_tool(tool_use, from),
-            ItemKind::Approval { call, .. } => {
-                self.open_asks.insert(call, self.items.len() - 1);
+                push(ItemKind::Event);
             }
+            E::ApprovalRequested(data) => {
+                push(ItemKind::Approval { call: data.call, prepared: data.prepared, answer: None });
+            }
+            E::ApprovalAnswered(data) => self.settle_ask(data.call, item.source),
+            E::ToolResolved(_) | E::ToolRefused(_) | E::ToolAnswered(_) => {
+                self.close_tool(event, item.source)
+            }
+            E::CallLost(data) if data.tool_use.is_some() => self.close_tool(event, item.source),
+            E::TurnOpened(_) => self.has_turn = true,
+            E::TurnClosed(_) => {
+                self.has_turn = false;
+                push(ItemKind::End { work_ms: self.work.us.saturating_sub(self.begun_us) / 1_000 });
+            }
+            // A copy of a session whose turn was over is left as well: nothing is paused in it.
+            E::SessionPaused(data) if data.cause == PauseCause::Quit && !self.has_turn => {}
+            event if is_item(event) => push(ItemKind::Event),
             _ => {}
         }
     }
 
-    fn close_tool(&mut self, tool_use: ToolUse, from: EventRef) {
-        let item = self.open_tools.remove(&tool_use).and_then(|at| self.items.get_mut(at));
-        if let Some(Item { kind: ItemKind::ToolCall { end, .. }, .. }) = item {
-            *end = Some(from);
+    /// True when no tool call waits for its end.
+    pub fn is_settled(&self) -> bool {
+        !self.calls.has_open_tools()
+    }
+
+    /// Hands the items over and goes on without them; what is open stays without its end there.
+    pub fn take_items(&mut self) -> Vec<Item> {
+        std::mem::take(&mut self.items)
+    }
+
+    fn answered(&mut self, item: Item, reply: &ModelReply) {
+        for (part, said) in (0u16..).zip(&reply.message) {
+            let kind = match said {
+                Part::Text { .. } => ItemKind::Answer { part },
+                Part::Reasoning { .. } => ItemKind::Thinking { part },
+                Part::Call { .. } => ItemKind::ToolCall { part, end: None },
+                Part::Result { .. } | Part::Image(_) | Part::Opaque(_) | Part::Unknown(_) => continue,
+            };
+            self.items.push(Item { kind, ..item });
+        }
+    }
+
+    /// Ties an end to the call it ends.
+    fn close_tool(&mut self, event: &ArenaEvent, from: EventRef) {
+        let Some(ToolUse { answer, part }) = event.tool_use() else { return };
+        for item in self.items.iter_mut().rev().take_while(|item| item.source >= answer) {
+            if let ItemKind::ToolCall { part: of, end: end @ None } = &mut item.kind
+                && (item.source, *of) == (answer, part)
+            {
+                *end = Some(from);
+            }
         }
     }
 
     fn settle_ask(&mut self, call: CallId, from: EventRef) {
-        let item = self.open_asks.remove(&call).and_then(|at| self.items.get_mut(at));
-        if let Some(Item { kind: ItemKind::Approval { answer, .. }, .. }) = item {
-            *answer = Some(from);
+        for item in self.items.iter_mut().rev().take(FARTHEST) {
+            if let ItemKind::Approval { call: of, answer: answer @ None, .. } = &mut item.kind
+                && *of == call
+            {
+                *answer = Some(from);
+                return;
+            }
         }
     }
 }
 
-/// The kind of item an event makes by itself; none for events a transcript does not show.
-fn kind_of(event: &ArenaEvent) -> Option<ItemKind> {
-    use {ArenaEvent as E, ItemKind as K};
-    Some(match event {
-        E::PromptGiven(_) => K::Prompt,
-        E::SteeringGiven(_) => K::Steering,
-        E::InterruptRequested(_) => K::Interrupt,
-        E::SettingsChanged(_) => K::Settings,
-        E::ToolResolved(data) => K::ToolResult { tool_use: data.body.tool_use, status: data.body.status },
-        E::ToolRefused(data) => K::Refused { tool_use: data.tool_use, reason: data.reason },
-        E::ToolAnswered(data) => K::Answered { tool_use: data.tool_use },
-        E::CallLost(data) => K::Lost { tool_use: data.tool_use },
-        E::NoticeGiven(data) => K::Notice(data.notice),
-        E::AnswerRejected(_) => K::Rejected,
-        E::ApprovalRequested(data) => K::Approval { call: data.call, prepared: data.prepared, answer: None },
-        E::MentionExpanded(_) => K::Mention,
-        E::EffectFailed(data) if data.body.status == FailStatus::Failed => K::Undone,
-        E::CheckRan(data) => K::Check { passed: data.body.exit == Some(0) },
-        E::DiffTaken(_) => K::Diff,
-        E::ModelFailed(data) => K::Failure(data.body.kind),
-        E::ParamsDropped(_) => K::Dropped,
-        E::FallbackTaken(_) => K::Fallback,
-        E::LimitReached(data) => K::Limit(data.limit),
-        E::ContextCompacted(_) => K::Compacted,
-        E::PhaseShifted(_) => K::Phase,
-        E::CacheHit(_) => K::CacheHit,
-        E::SparkCompleted(data) => K::SparkEnd(data.cause),
-        E::SessionPaused(data) => K::Paused(data.cause),
-        E::SessionResumed(_) => K::Resumed,
-        E::SessionForked(_) => K::Forked,
-        E::TurnRewound(_) => K::Rewound,
-        E::FaultRecovered(_) => K::Recovered,
-        E::SessionSealed(data) => K::Sealed(data.cause),
-        E::Unknown { .. } => K::Unknown,
-        E::PlanStated(_) | E::CodeProposed(_) | E::CritiqueIssued(_) | E::FindingClosed(_) => K::Step,
-        E::InsightSurfaced(_) | E::RoleFailed(_) | E::ClaimFlagged(_) => K::Step,
-        E::BallotCast(_) | E::PropositionsStated(_) | E::RatingsCast(_) | E::BallotsRevealed(_) => K::Step,
-        E::ConvergenceProbed(_) | E::DebateGated(_) | E::VerdictReached(_) | E::DissentRecorded(_) => K::Step,
-        _ => return None,
-    })
+/// True for an event that a transcript shows by itself: a good end needs no words, nor does it that nothing changed.
+fn is_item(event: &ArenaEvent) -> bool {
+    use ArenaEvent as E;
+    match event {
+        E::EffectFailed(data) => data.body.status == FailStatus::Failed,
+        E::DiffTaken(data) => !data.body.files.is_empty(),
+        E::SparkCompleted(data) => !matches!(data.cause, TurnCause::Done | TurnCause::Interrupted),
+        E::SessionSealed(data) => data.cause != StopCause::Finished,
+        E::SteeringGiven(_) | E::InterruptRequested(_) | E::SettingsChanged(_) | E::TurnRewound(_) => true,
+        E::SessionPaused(_) | E::SessionResumed(_) | E::SessionForked(_) | E::FaultRecovered(_) => true,
+        E::NoticeGiven(_) | E::AnswerRejected(_) | E::MentionExpanded(_) | E::CheckRan(_) => true,
+        E::ParamsDropped(_) | E::FallbackTaken(_) | E::LimitReached(_) | E::ContextCompacted(_) => true,
+        E::CallLost(_) | E::PhaseShifted(_) | E::CacheHit(_) | E::Unknown { .. } => true,
+        // What was rated is in the answer.
+        E::RoundOpened(_) | E::RatingsCast(_) => false,
+        other => matches!(other.family(), Family::Squad | Family::Debate),
+    }
 }
 
 impl Item {
@@ -310,41 +206,23 @@ impl Item {
     /// its event cannot be found.
     pub fn body<'a>(&self, lookup: Lookup<'a>) -> Option<Cow<'a, str>> {
         use ArenaEvent as E;
-        let borrowed = |text: &'a str| Some(Cow::Borrowed(text));
-        if let (ItemKind::CutAnswer, E::ModelFailed(data)) = (&self.kind, lookup(self.source)?) {
-            return borrowed(&data.body.said);
-        }
-        if let (ItemKind::OtherModel, E::ModelAnswered(data)) = (&self.kind, lookup(self.source)?) {
-            return Some(Cow::Owned(format!("answered by {}", data.body.model)));
-        }
-        if let ItemKind::Approval { prepared, .. } = self.kind {
-            return borrowed(&lookup(prepared)?.plan()?.preview);
-        }
-        match lookup(self.source)? {
-            E::ModelAnswered(data) => self.part_body(&data.body),
-            E::ContextCompacted(data) => match lookup(data.summary)? {
-                E::ModelAnswered(answer) => Some(Cow::Owned(answer.body.text())),
-                _ => None,
-            },
-            E::PromptGiven(data) => borrowed(&data.text),
-            E::SteeringGiven(data) => borrowed(&data.text),
-            E::ToolResolved(data) => Some(data.body.words()),
-            E::ToolRefused(data) => borrowed(&data.text),
-            E::ToolAnswered(data) => inside::words(data, lookup).map(Cow::Owned),
-            E::CallLost(data) => borrowed(&data.text),
-            E::NoticeGiven(data) => borrowed(&data.text),
-            E::AnswerRejected(data) => Some(Cow::Owned(data.errors.join("\n"))),
-            E::MentionExpanded(data) => borrowed(&data.body.mention),
-            E::EffectFailed(data) => borrowed(&data.body.error),
-            E::CheckRan(data) => borrowed(&data.body.output),
-            E::DiffTaken(data) => borrowed(&data.body.diff),
-            E::ModelFailed(data) => borrowed(&data.body.message),
-            E::ParamsDropped(data) => Some(Cow::Owned(phrases::dropped(data))),
-            E::PhaseShifted(data) => borrowed(&data.to),
-            E::TurnRewound(data) => Some(Cow::Owned(phrases::rewound(data))),
-            E::CacheHit(data) => borrowed(&data.body.answer),
-            E::Unknown { kind, .. } => borrowed(kind),
-            _ => None,
+        match (self.kind, lookup(self.source)?) {
+            (ItemKind::Prompt, E::PromptGiven(data)) => Some(Cow::Borrowed(&data.text)),
+            (ItemKind::CutAnswer, E::ModelFailed(data)) => Some(Cow::Borrowed(&data.body.said)),
+            (ItemKind::OtherModel, E::ModelAnswered(data)) => {
+                Some(Cow::Owned(format!("answered by {}", data.body.model)))
+            }
+            (_, E::ModelAnswered(data)) => self.part_body(&data.body),
+            (ItemKind::Approval { prepared, .. }, _) => {
+                Some(Cow::Borrowed(&lookup(prepared)?.plan()?.preview))
+            }
+            (_, event) => {
+                let told = event.telling(&Scene::of(lookup));
+                let texts =
+                    told.iter().flat_map(|one| [one.line().into_owned(), one.rest().text().to_owned()]);
+                let texts = texts.filter(|text| !text.is_empty());
+                Some(Cow::Owned(texts.collect::<Vec<_>>().join("\n")))
+            }
         }
     }
 

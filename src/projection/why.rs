@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::protocol::call::OrderedCall;
+use crate::protocol::effect::Order;
 use crate::protocol::event::{CacheStep, RefusalReason, ToolStatus, ToolUse};
 use crate::protocol::spec::Action;
 use crate::protocol::{ArenaEvent, CallId, Entry, EventRef};
@@ -75,10 +77,8 @@ pub enum AuditEnd {
 pub struct Reasons {
     causes: BTreeMap<EventRef, Vec<(Link, EventRef)>>,
     audits: BTreeMap<ToolUse, Audit>,
-    /// The event that last ordered each open call.
-    orders: BTreeMap<CallId, EventRef>,
-    /// The tool call an open ask is about.
-    asks: BTreeMap<CallId, ToolUse>,
+    /// The event that last ordered each open call, and the tool call that an ask is about.
+    orders: BTreeMap<CallId, (EventRef, Option<ToolUse>)>,
     /// The recorded run that was found last: using it is judged like a tool call.
     hit: Option<EventRef>,
 }
@@ -91,12 +91,13 @@ impl Reasons {
             if from != fact && !entry.is_void() {
                 self.cause(from, Link::DrawnFrom, fact);
             }
-            if let Some(order) = event.ends().and_then(|call| self.orders.get(&call)).copied() {
+            let ended = event.ends().and_then(|call| self.orders.get(&call)).copied();
+            if let Some((order, _)) = ended {
                 self.cause(from, Link::OrderedBy, order);
             }
             // Decisions that hold a reference name their reason themselves.
             event.cites().into_iter().for_each(|source| self.cause(from, Link::Names, source));
-            self.audit_event(from, event);
+            self.audit_event(from, event, ended.and_then(|(_, asked)| asked));
             self.remember_order(from, event);
         }
     }
@@ -149,16 +150,17 @@ impl Reasons {
     }
 
     fn remember_order(&mut self, from: EventRef, event: &ArenaEvent) {
-        if let ArenaEvent::ApprovalRequested(data) = event {
-            self.asks.insert(data.call, data.tool_use);
-        }
         match event.orders(from) {
-            Some(ordered) => self.orders.insert(ordered.call, from),
+            Some(OrderedCall { call, order: Order::Ask(ask), .. }) => {
+                self.orders.insert(call, (from, Some(ask.tool_use)))
+            }
+            Some(ordered) => self.orders.insert(ordered.call, (from, None)),
             None => event.ends().and_then(|call| self.orders.remove(&call)),
         };
     }
 
-    fn audit_event(&mut self, from: EventRef, event: &ArenaEvent) {
+    /// `asked`: the tool call that a person was asked about, of an answer.
+    fn audit_event(&mut self, from: EventRef, event: &ArenaEvent, asked: Option<ToolUse>) {
         use ArenaEvent as E;
         match event {
             E::ToolPrepared(data) => self.step(from, data.body.tool_use, |audit| audit.prepared = Some(from)),
@@ -170,7 +172,7 @@ impl Reasons {
                 audit.answered = None;
             }),
             E::ApprovalAnswered(data) => {
-                if let Some(tool_use) = self.asks.remove(&data.call) {
+                if let Some(tool_use) = asked {
                     self.step(from, tool_use, |audit| audit.answered = Some((from, data.by.clone())));
                 }
             }

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use crate::protocol::call::OrderedCall;
 use crate::protocol::effect::{ModelOrder, Order};
 use crate::protocol::event::{
-    Answered, ArenaEvent, ContextCompacted, ModelCalled, ModelReply, NoticeGiven, ParamsDropped, PauseCause,
-    PromptGiven, Purpose, RequestPart, RetryScheduled, Selected, SessionOpened, SparkCompleted, SparkIgnited,
-    TurnClosed,
+    Answered, ArenaEvent, CheckRan, ContextCompacted, ModelCalled, ModelFailed, ModelReply, NoticeGiven,
+    ParamsDropped, PauseCause, PromptGiven, Purpose, RequestPart, RetryScheduled, Selected, SessionOpened,
+    SparkCompleted, SparkIgnited, TurnClosed,
 };
 use crate::protocol::message::Role;
 use crate::protocol::spec::{Mode, Setting};
@@ -41,10 +41,7 @@ impl Session {
             E::TurnRewound(data) => self.fold_rewound(at, data),
             E::ApprovalAnswered(data) => self.fold_approval(data),
             E::ModelAnswered(data) => self.fold_answer(at, data),
-            E::ModelFailed(data) => {
-                self.failed = self.calls.remove_entry(&data.call);
-                self.fold_limits(&data.body);
-            }
+            E::ModelFailed(data) => self.fold_failed(data),
             E::ToolPrepared(data) => self.fold_prepared(at, data),
             E::ToolResolved(data) => self.fold_resolved(at, data),
             E::WorkspaceCheckpointed(data) => self.fold_checkpoint(data.call, Some(&data.body.tree)),
@@ -52,14 +49,8 @@ impl Session {
             E::ToolsListed(data) => self.fold_listed(at, data),
             E::EffectFailed(data) => self.fold_effect_failed(at, data),
             E::TimerFired(data) => self.fold_timer(data.call),
-            E::CheckRan(data) => {
-                self.close(data.call);
-                self.last_proof.fold_check(at.seq, &data.body);
-            }
-            E::PatchApplied(data) => {
-                self.close(data.call);
-                self.checkpoints.touch();
-            }
+            E::CheckRan(data) => self.fold_checked(at, data),
+            E::PatchApplied(data) => self.fold_patch(data.call),
             E::TurnOpened(data) => self.turns = data.turn,
             E::TurnClosed(data) => self.fold_turn_closed(data),
             E::SessionSealed(data) => self.sealed = Some(data.cause),
@@ -84,10 +75,40 @@ impl Session {
             E::BudgetSettled(data) => self.ledger.settle(data),
             E::LimitReached(_) => self.fold_limit(),
             E::ContextCompacted(data) => self.fold_compacted(at, data),
-            // What is left ends a call, only says something to a reader, or belongs to squads and debates.
-            other => other.ends().into_iter().for_each(|call| self.close(call)),
+            E::QuestionAnswered(_) | E::CacheHit(_) | E::CacheMissed(_) | E::CacheStored(_) => {
+                self.fold_end(event)
+            }
+            E::WorkspaceFingerprinted(_) | E::DiffTaken(_) | E::PatchRefused(_) => self.fold_end(event),
+            // These say something to a reader, or belong to squads and debates.
+            E::SessionPaused(_) | E::OutcomeIgnored(_) | E::InputRefused(_) | E::Unknown { .. } => {}
+            E::PhaseShifted(_) | E::PlanStated(_) | E::CodeProposed(_) | E::CritiqueIssued(_) => {}
+            E::FindingClosed(_) | E::InsightSurfaced(_) | E::RoleFailed(_) | E::ClaimFlagged(_) => {}
+            E::CacheSkipped(_) | E::RoundOpened(_) | E::BallotCast(_) | E::PropositionsStated(_) => {}
+            E::HostAsked(_) | E::HostJudged(_) => {}
+            E::RatingsCast(_) | E::BallotsRevealed(_) | E::ConvergenceProbed(_) | E::DebateGated(_) => {}
+            E::DebateShortened(_) | E::VerdictReached(_) | E::DissentRecorded(_) | E::FaultRecovered(_) => {}
         }
         self.fold_mode(at, event);
+    }
+
+    /// The call that a fact answers is over.
+    fn fold_end(&mut self, event: &ArenaEvent) {
+        event.ends().into_iter().for_each(|call| self.close(call));
+    }
+
+    fn fold_failed(&mut self, data: &Answered<ModelFailed>) {
+        self.failed = self.calls.remove_entry(&data.call);
+        self.fold_limits(&data.body);
+    }
+
+    fn fold_checked(&mut self, at: EventRef, data: &Answered<CheckRan>) {
+        self.close(data.call);
+        self.last_proof.fold_check(at.seq, &data.body);
+    }
+
+    fn fold_patch(&mut self, call: CallId) {
+        self.close(call);
+        self.checkpoints.touch();
     }
 
     pub(super) fn close(&mut self, call: CallId) {

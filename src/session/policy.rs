@@ -148,7 +148,8 @@ fn needs_fit(rule: &Rule, plan: &Plan) -> bool {
         && (rule.command.is_none() || any(&command))
         && (rule.needs.is_empty() || any(&other));
     // The files of such a command are named in its line already.
-    let is_of_command = |need: &Need| need.path().is_some() && rule.command.is_some() && judge::puts_back(plan);
+    let is_of_command =
+        |need: &Need| need.path().is_some() && rule.command.is_some() && judge::puts_back(plan);
     let is_covered = |need: &Need| is_covered(rule, need) || is_of_command(need);
     is_met && (rule.action != Action::Allow || plan.needs.iter().all(is_covered))
 }

@@ -2,7 +2,6 @@
 
 mod block;
 mod live;
-mod settings;
 mod tool;
 
 use std::cell::RefCell;

@@ -2,10 +2,12 @@
 
 use std::borrow::Cow;
 
+use crate::projection::Matrix;
 use crate::projection::board::SparkRow;
 use crate::projection::costs::Costs;
 use crate::projection::phrases;
 use crate::projection::transcript::{Item, ItemKind};
+use crate::protocol::spec::Mode;
 use crate::protocol::{ArenaEvent, EventRef, SparkId};
 
 use super::session_view::{SessionView, Snapshot};
@@ -93,6 +95,13 @@ impl<'a> ViewModel<'a> {
         use ItemKind::{Answer, CutAnswer, Thinking};
         let says = matches!(item.kind, Answer { .. } | CutAnswer | Thinking { .. });
         board.sealed_ballots && says && item.at >= board.turn_opened
+    }
+
+    /// The debate that was on at a time, of the newest turn; none where that is none.
+    pub fn debate_at(&self, at: u64) -> Option<&'a Matrix> {
+        let board = &self.moment.board;
+        let is_on = matches!(board.mode, Some(Mode::Debate(_))) && at >= board.turn_opened;
+        is_on.then_some(&self.moment.matrix)
     }
 
     /// Time between two moments, in words; whole seconds once there are any, so that a clock stays calm.

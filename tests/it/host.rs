@@ -12,6 +12,8 @@ use agon::protocol::spec::{Action, Mode, PermissionLevel, Policy, Risk, Rule, To
 use agon::protocol::{ArenaEvent, Choice, Command, Entry, StopCause};
 use agon::{Ending, Handle, Host};
 
+use futures_util::FutureExt as _;
+
 use crate::arena::kit::Place;
 use crate::support::env::Env;
 
@@ -92,6 +94,21 @@ async fn of_two_front_ends_the_first_answer_counts() {
     });
     assert_eq!(answers.count(), 1);
     assert_eq!(std::fs::read_to_string(place.work().join("a.txt")).unwrap(), "new");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_front_end_gets_the_entry_itself_and_none_reads_it_again() {
+    let place = Place::new();
+    let host = host(&place);
+    let (handle, mut ann) = asking(&place, &host).await;
+    let mut bob = handle.subscribe(handle.head().count);
+    // Nothing more is recorded before the answer: from here on both hear the bus.
+    while ann.next().now_or_never().is_some() {}
+    while bob.next().now_or_never().is_some() {}
+    handle.command(answer(&handle, "ann")).await.unwrap();
+    let (of_ann, of_bob) = tokio::join!(until(&mut ann, is_closed), until(&mut bob, is_closed));
+    assert!(of_ann.len() > 2 && of_bob.len() > 2, "{of_ann:?}");
+    assert!(of_ann.iter().zip(&of_bob).all(|(one, other)| Arc::ptr_eq(one, other)), "one was made again");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,5 +1,6 @@
 //! Reads the sources and says which rule of the house broke where; compiles and runs nothing of agon.
 
+mod events;
 pub(crate) mod source;
 mod stored;
 mod traces;

@@ -7,7 +7,7 @@ mod samples;
 
 use std::sync::LazyLock;
 
-use agon::projection::one_line_summary::about;
+use agon::projection::telling::{Scene, line_of};
 use agon::protocol::event::CATALOGUE;
 use agon::protocol::{ArenaEvent, Class, Entry, EventRef, FORMAT, Fact};
 use proptest::prelude::*;
@@ -125,8 +125,9 @@ proptest! {
 #[test]
 fn every_event_is_about_something_in_words() {
     for kind in CATALOGUE {
-        let told: Vec<String> =
-            (0..20).map(|seed| about(&assert_round_trip(&sample_of(kind.kind, seed)))).collect();
+        let told: Vec<String> = (0..20)
+            .map(|seed| line_of(&assert_round_trip(&sample_of(kind.kind, seed)), &Scene::of(&|_| None)))
+            .collect();
         let is_data = |text: &String| text.starts_with('{') || text.contains("\":");
         assert!(!told.iter().any(is_data), "`{}`: {told:?}", kind.kind);
         assert!(!told.iter().all(String::is_empty), "`{}`: {told:?}", kind.kind);

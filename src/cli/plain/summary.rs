@@ -5,17 +5,15 @@ use std::collections::BTreeSet;
 use crate::host::Head;
 use crate::host::replay::Redecided;
 use crate::projection::board::{Board, BoardState};
-use crate::projection::calls::{ToolFace, target};
 use crate::projection::context_usage::Filled;
 use crate::projection::costs::{CostRow, Costs, Scope, Tally};
-use crate::projection::one_line_summary::about;
 use crate::projection::phrases;
 use crate::projection::safe_text::safe_line;
+use crate::projection::telling::{Scene, face, line_of};
 use crate::projection::why::{Audit, AuditEnd, Cause, Reasons};
 use crate::protocol::EventRef;
 use crate::protocol::event::{ArenaEvent, ErrorKind, PolicyDecided, PrepareResult, ToolUse, TurnCause};
 use crate::protocol::expand::Lookup;
-use crate::protocol::message::Part;
 use crate::protocol::text::names_shown;
 
 /// What the last summary of a squad's run says beside what every run's says.
@@ -284,7 +282,7 @@ pub fn chain_lines(event: EventRef, causes: &[Cause], lookup: Lookup<'_>) -> Str
     let mut out = String::new();
     for at in events {
         let Some(told) = lookup(at) else { continue };
-        let line = format!("{:<8}{:<24}{}", at.to_string(), told.kind(), about(told));
+        let line = format!("{:<8}{:<24}{}", at.to_string(), told.kind(), line_of(told, &Scene::of(lookup)));
         out.push_str(safe_line(line.trim_end()).as_ref());
         out.push('\n');
         for cause in causes.iter().filter(|cause| cause.of == at) {
@@ -310,17 +308,7 @@ pub fn redecided(one: &Redecided, lookup: Lookup<'_>) -> String {
 }
 
 fn asked(tool_use: ToolUse, lookup: Lookup<'_>) -> String {
-    let part = match lookup(tool_use.answer) {
-        Some(ArenaEvent::CacheHit(hit)) => return format!("recorded run of session {}", hit.body.session),
-        Some(ArenaEvent::ModelAnswered(answer)) => answer.body.message.get(usize::from(tool_use.part)),
-        _ => None,
-    };
-    match part {
-        Some(Part::Call { name, args, .. }) => {
-            ToolFace { spark: None, tool: name.clone(), target: target(args), inside: None }.words()
-        }
-        _ => format!("tool call {}", tool_use.part),
-    }
+    face(tool_use, lookup).map_or_else(|| format!("tool call {}", tool_use.part), |face| face.words())
 }
 
 fn prepared(event: EventRef, lookup: Lookup<'_>) -> String {

@@ -6,6 +6,7 @@ use crate::cli::desk::{PERSON, Said, UNCLEAR};
 use crate::cli::error::Failure;
 use crate::config::{Config, kept};
 use crate::host::Handle;
+use crate::projection::board::OpenApproval;
 use crate::protocol::event::Plan;
 use crate::protocol::{CallId, Choice, Command};
 use crate::tui::{read_rule, rule_text};
@@ -16,7 +17,7 @@ impl Watch {
     /// Takes the person's word, but only for the ask they were shown.
     pub(super) async fn hear(&mut self, said: Said, handle: &Handle) {
         let shown = self.asking.take();
-        match (said, self.open_plan()) {
+        match (said, self.open_plan(handle)) {
             (Said::Words(text), _) => self.answer_question(text, handle).await,
             (Said::Rule, Some((tool, plan))) => {
                 if let Some(desk) = &mut self.desk {
@@ -30,19 +31,18 @@ impl Watch {
 
     /// Hands an answer in, and keeps the rule that it grants if the person wants that.
     async fn answer_approval(&mut self, said: Said, shown: Option<CallId>, handle: &Handle) {
-        let Some((call, digest)) = self.open_ask().filter(|(call, _)| Some(*call) == shown) else { return };
+        let Some(ask) = self.open_ask(handle).filter(|ask| Some(ask.call) == shown) else { return };
+        let (call, digest) = (ask.call, ask.digest.clone());
         let (choice, workspace) = match self.choice(said, handle) {
             Ok(answer) => answer,
             Err(words) => return self.output.tell(&words),
         };
-        self.answered = Some(call);
         let granted = match (&choice, workspace) {
             (Choice::Rule(rule), Some(workspace)) => Some((rule.clone(), workspace)),
             _ => None,
         };
         let answer = Command::Answer { call, digest, choice, by: PERSON.to_owned() };
         if let Err(error) = handle.command(answer).await {
-            self.answered = None;
             return self.output.warn(&format!("the answer to {call} was not taken: {error}"));
         }
         if let (Some((rule, workspace)), Some(file)) = (granted, &self.rules_file) {
@@ -69,28 +69,27 @@ impl Watch {
     fn choice(&self, said: Said, handle: &Handle) -> Result<(Choice, Option<Option<PathBuf>>), String> {
         match said {
             Said::Answer(choice) => Ok((choice, None)),
-            Said::Written(line) => Ok((self.rule(&line)?, None)),
+            Said::Written(line) => Ok((self.rule(&line, handle)?, None)),
             Said::Keep { rule, everywhere } => {
                 let workspace = (!everywhere).then(|| handle.workspace().to_owned());
-                Ok((self.rule(&rule)?, Some(workspace)))
+                Ok((self.rule(&rule, handle)?, Some(workspace)))
             }
             Said::Words(_) | Said::Rule | Said::Unclear | Said::Gone => Err(UNCLEAR.to_owned()),
         }
     }
 
     /// The rule of a line; of an empty one that for the very call.
-    fn rule(&self, line: &str) -> Result<Choice, String> {
-        let (tool, plan) = self.open_plan().ok_or_else(|| UNCLEAR.to_owned())?;
+    fn rule(&self, line: &str, handle: &Handle) -> Result<Choice, String> {
+        let (tool, plan) = self.open_plan(handle).ok_or_else(|| UNCLEAR.to_owned())?;
         let line = if line.is_empty() { rule_text(&tool, &plan) } else { line.to_owned() };
         let rule = read_rule(&line, PERSON, &plan).map_err(|why| format!("{why}\n"))?;
         Ok(Choice::Rule(Box::new(rule)))
     }
 
     /// What would be done by the call that is asked about, with its tool.
-    fn open_plan(&self) -> Option<(String, Plan)> {
-        let (call, _) = self.open_ask()?;
-        let open = self.board.approvals.iter().find(|ask| ask.call == call)?;
-        Some((open.tool.clone(), event(&self.entries, open.prepared)?.plan()?.clone()))
+    fn open_plan(&self, handle: &Handle) -> Option<(String, Plan)> {
+        let ask = self.open_ask(handle)?;
+        Some((ask.tool.clone(), event(&self.entries, ask.prepared)?.plan()?.clone()))
     }
 
     /// Keeps rules there that a person wants kept.
@@ -99,9 +98,9 @@ impl Watch {
         Watch { rules_file: Some(config.places().kept_rules()), ..self }
     }
 
-    /// The first approval that waits for an answer: call and digest.
-    pub(super) fn open_ask(&self) -> Option<(CallId, String)> {
-        let mut open = self.board.approvals.iter().filter(|ask| Some(ask.call) > self.answered);
-        open.next().map(|ask| (ask.call, ask.digest.clone()))
+    /// The first approval that was shown here and still waits: what was answered meanwhile the host knows first.
+    pub(super) fn open_ask(&self, handle: &Handle) -> Option<&OpenApproval> {
+        let open = handle.asks();
+        self.board.approvals.iter().find(|ask| open.iter().any(|one| one.call == ask.call))
     }
 }

@@ -5,8 +5,8 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-use crate::projection::one_line_summary::about;
 use crate::projection::phrases;
+use crate::projection::telling::{Scene, line_of};
 use crate::projection::why::Link;
 use crate::protocol::event::{ArenaEvent, Class};
 use crate::protocol::{EventRef, SparkId};
@@ -69,13 +69,15 @@ fn row(scene: &ViewModel<'_>, at: EventRef) -> Option<Row> {
     let event = scene.event(at)?;
     let entry = scene.record.entry(at.seq)?;
     let spark = spark_of(scene, at, event, DEPTH).map(|spark| scene.name(spark)).unwrap_or_default();
+    let lookup = |at: EventRef| scene.event(at);
+    let about = line_of(event, &Scene { name: &|spark| scene.name(spark), ..Scene::of(&lookup) });
     Some(Row {
         at,
         time: entry.at,
         is_fact: event.class() != Class::Decision,
         kind: clean_line(event.kind()),
         spark,
-        about: clean_line(&about(event)),
+        about: clean_line(&about),
     })
 }
 

@@ -1,16 +1,16 @@
-//! One item of the story as lines: who speaks, what happened, how it ended; looks up bodies, keeps none.
+//! One item of the story as lines: lays tellings out, and what a person and a model said; looks up bodies, keeps none.
 
 use std::borrow::Cow;
 
 use ratatui::text::{Line, Span};
 
 use crate::projection::calls::target;
+use crate::projection::telling::{self, Body, Kind, Scene, Spoken, Telling, Weight};
 use crate::projection::transcript::{Item, ItemKind};
 use crate::projection::{phrases, typed};
-use crate::protocol::event::{ArenaEvent, Notice, PauseCause, ToolUse, TurnCause};
+use crate::protocol::event::{ArenaEvent, Family, Notice, ToolUse};
 use crate::protocol::message::Part;
-use crate::protocol::spec::Mode;
-use crate::protocol::{CallId, Choice, EventRef, StopCause, ballot};
+use crate::protocol::{CallId, EventRef, ballot};
 
 use crate::tui::diff;
 use crate::tui::markdown::markdown;
@@ -42,7 +42,9 @@ pub(super) fn is_final(scene: &ViewModel<'_>, item: &Item) -> bool {
     match item.kind {
         ItemKind::ToolCall { end, .. } => scene.known(end).is_some(),
         ItemKind::Approval { call, answer, .. } => scene.known(answer).is_some() || !is_open(scene, call),
-        ItemKind::Steering => is_read(scene, item),
+        ItemKind::Event if matches!(scene.event(item.source), Some(ArenaEvent::SteeringGiven(_))) => {
+            is_read(scene, item)
+        }
         _ => !scene.is_sealed(item),
     }
 }
@@ -63,49 +65,35 @@ fn is_read(scene: &ViewModel<'_>, item: &Item) -> bool {
     entries.into_iter().any(|entry| entry.events.iter().any(shows))
 }
 
-/// True when the item has lines of its own: results are part of their call, a good end needs no words, and nobody needs
-/// to hear that nothing changed.
+/// False for what is asked of each of a debate's voices: it is the same every time, and the phase says which it is.
 pub(super) fn is_shown(scene: &ViewModel<'_>, item: &Item) -> bool {
-    match item.kind {
-        ItemKind::ToolResult { .. }
-        | ItemKind::Refused { .. }
-        | ItemKind::Answered { .. }
-        | ItemKind::Lost { tool_use: Some(_) }
-        | ItemKind::SparkEnd(TurnCause::Done | TurnCause::Interrupted)
-        | ItemKind::Sealed(StopCause::Finished) => false,
-        ItemKind::Diff => match scene.event(item.source) {
-            Some(ArenaEvent::DiffTaken(data)) => !data.body.files.is_empty(),
-            _ => true,
-        },
-        // What is asked of each of a debate's voices is the same every time, and the phase says which it is.
-        ItemKind::Notice(Notice::Brief) => !matches!(scene.moment.board.mode, Some(Mode::Debate(_))),
-        // A copy of a session whose turn was over is left as well: nothing is paused in it.
-        ItemKind::Paused(PauseCause::Quit) => was_at_work(scene, item),
-        _ => true,
+    let brief = matches!(scene.event(item.source), Some(ArenaEvent::NoticeGiven(data)) if data.notice == Notice::Brief);
+    !brief || scene.debate_at(item.at).is_none()
+}
+
+/// What a telling's tone looks like here.
+pub(super) fn look(tone: telling::Tone) -> Tone {
+    match tone {
+        telling::Tone::Plain | telling::Tone::Quiet => Tone::Quiet,
+        telling::Tone::Strong | telling::Tone::Tool => Tone::Accent,
+        telling::Tone::Good => Tone::Good,
+        telling::Tone::Bad => Tone::Bad,
+        telling::Tone::Warn => Tone::Warn,
     }
 }
 
-/// True where a turn was open.
-fn was_at_work(scene: &ViewModel<'_>, item: &Item) -> bool {
-    let seq = item.source.seq;
-    let entries = (seq.saturating_sub(FARTHEST)..=seq).rev().filter_map(|seq| scene.record.entry(seq));
-    let opened = |event: &ArenaEvent| match event {
-        ArenaEvent::TurnOpened(_) => Some(true),
-        ArenaEvent::TurnClosed(_) | ArenaEvent::SessionSealed(_) | ArenaEvent::SessionOpened(_) => {
-            Some(false)
-        }
-        _ => None,
-    };
-    entries.into_iter().find_map(|entry| entry.events.iter().rev().find_map(opened)).unwrap_or(true)
+/// What begins a telling here; a cross where it went wrong and its mark says that it did not.
+pub(super) fn mark(one: &Telling<'_>) -> String {
+    match (one.kind.mark(), one.tone) {
+        ('✓' | '●', telling::Tone::Bad) | ('✓', telling::Tone::Warn) => "✗ ".to_owned(),
+        (mark, _) => format!("{mark} "),
+    }
 }
 
-impl Page<'_> {
+impl<'a> Page<'a> {
     /// The item's lines, a blank one first where it stands apart.
     pub fn lines(&self, item: &Item) -> Vec<Line<'static>> {
         let mut out = Vec::new();
-        if !is_shown(self.scene, item) {
-            return out;
-        }
         let body = self.body(item);
         if body.is_empty() {
             return out;
@@ -123,32 +111,40 @@ impl Page<'_> {
         }
     }
 
+    /// A line that was taken back.
+    fn struck(&self, line: Line<'static>) -> Line<'static> {
+        let style = self.scene.style(Tone::Struck).patch(self.scene.style(Tone::Quiet));
+        line.into_iter().map(|span| Span::styled(span.content, style)).collect()
+    }
+
+    /// The event of an item that is nothing but its event.
+    fn event(&self, item: &Item) -> Option<&'a ArenaEvent> {
+        self.scene.event(item.source).filter(|_| item.kind == ItemKind::Event)
+    }
+
+    /// True for a step of a squad or a debate.
+    fn is_step(&self, item: &Item) -> bool {
+        self.event(item).is_some_and(|event| matches!(event.family(), Family::Squad | Family::Debate))
+    }
+
     /// Tool calls in a row stay together; everything else gets room.
     fn stands_apart(&self, item: &Item) -> bool {
-        let is_small = |item: &Item| {
-            matches!(
-                item.kind,
-                ItemKind::ToolCall { .. }
-                    | ItemKind::Approval { .. }
-                    | ItemKind::Thinking { .. }
-                    | ItemKind::Mention
-                    | ItemKind::Undone
-                    | ItemKind::Settings
-                    | ItemKind::Step
-            )
+        use ArenaEvent as E;
+        let is_small = |item: &Item| match (item.kind, self.event(item)) {
+            (ItemKind::ToolCall { .. } | ItemKind::Approval { .. } | ItemKind::Thinking { .. }, _) => true,
+            (_, Some(E::MentionExpanded(_) | E::EffectFailed(_) | E::SettingsChanged(_))) => true,
+            _ => self.is_step(item),
         };
-        match self.before {
-            None => false,
+        let Some(before) = self.before else { return false };
+        let is_same = before.spark == item.spark;
+        match (before.kind, self.event(before), self.event(item)) {
             // A step says what an answer came to: it belongs beneath it.
-            Some(before) if item.kind == ItemKind::Step && matches!(before.kind, ItemKind::Answer { .. }) => {
-                before.spark != item.spark
-            }
+            (ItemKind::Answer { .. }, _, Some(_)) if self.is_step(item) => !is_same,
             // Attempts of one call stay together, and so does what they came to.
-            Some(before) if matches!(before.kind, ItemKind::Failure(_)) => {
-                let goes_on = matches!(item.kind, ItemKind::Failure(_) | ItemKind::SparkEnd(_));
-                !goes_on || before.spark != item.spark
+            (_, Some(E::ModelFailed(_)), after) => {
+                !(is_same && matches!(after, Some(E::ModelFailed(_) | E::SparkCompleted(_))))
             }
-            Some(before) => !(is_small(before) && is_small(item)) || before.spark != item.spark,
+            _ => !(is_same && is_small(before) && is_small(item)),
         }
     }
 
@@ -160,88 +156,23 @@ impl Page<'_> {
     }
 
     fn body(&self, item: &Item) -> Vec<Line<'static>> {
-        if self.scene.is_sealed(item) {
-            return match item.kind {
-                ItemKind::Answer { .. } | ItemKind::CutAnswer => {
-                    self.remark(Tone::Quiet, "▪ ", "answered, sealed until every ballot is in")
-                }
-                _ => Vec::new(),
-            };
-        }
         match item.kind {
-            ItemKind::Prompt => [self.said(item, "❯ ", Tone::Strong), self.settings(item)].concat(),
-            ItemKind::Steering => self.steering(item),
-            ItemKind::Settings => self.settings(item),
-            ItemKind::Resumed | ItemKind::Forked => [self.small(item), self.settings(item)].concat(),
-            ItemKind::Answer { .. } => self.answer(item),
+            ItemKind::Answer { .. } | ItemKind::CutAnswer if self.scene.is_sealed(item) => {
+                self.remark(Tone::Quiet, "▪ ", "answered, sealed until every ballot is in")
+            }
+            ItemKind::Thinking { .. } if self.scene.is_sealed(item) => Vec::new(),
+            ItemKind::Answer { .. } => self.answer(item, &self.text(item)),
             ItemKind::CutAnswer => {
-                let mut lines = self.answer(item);
+                let mut lines = self.answer(item, &self.text(item));
                 lines.extend(self.remark(Tone::Warn, "✂ ", "cut off here"));
                 lines
             }
+            ItemKind::OtherModel => self.wrapped(Tone::Warn, "↷ ", &clean_line(&self.text(item))),
             ItemKind::Thinking { .. } => self.thinking(item),
             ItemKind::ToolCall { part, end } => self.tool_call(item, part, self.scene.known(end)),
             ItemKind::Approval { answer, .. } => self.approval(item, self.scene.known(answer)),
-            ItemKind::Check { passed } => self.check(item, passed),
-            ItemKind::Diff => self.diff(item),
-            ItemKind::Failure(kind) => self.failure(item, phrases::error_kind(kind)),
-            ItemKind::End { cause, work_ms } => self.turn_end(cause, work_ms),
-            ItemKind::Step => self.step(item),
-            _ => self.small(item),
-        }
-    }
-
-    /// Things that take one line.
-    fn small(&self, item: &Item) -> Vec<Line<'static>> {
-        let body = || clean_line(&self.text(item));
-        match item.kind {
-            ItemKind::Interrupt => self.remark(Tone::Warn, "■ ", "interrupted"),
-            ItemKind::Lost { .. } => self.wrapped(Tone::Warn, "? ", &body()),
-            // What a model is asked to sum up is for the model.
-            ItemKind::Notice(Notice::Compacted) if !self.is_open => Vec::new(),
-            ItemKind::Notice(notice) => {
-                let text = self.text(item);
-                // Folded, a brief is its first sentence: the rest only its model needs.
-                let text = match notice {
-                    Notice::Brief if !self.is_open => first_sentence(&text),
-                    _ => &text,
-                };
-                let text = format!("agon: {}: {}", phrases::notice(notice), clean_line(text));
-                self.wrapped(Tone::Quiet, "∙ ", &text)
-            }
-            ItemKind::Rejected => self.wrapped(Tone::Warn, "! ", &format!("answer does not fit: {}", body())),
-            ItemKind::OtherModel => self.wrapped(Tone::Warn, "↷ ", &body()),
-            ItemKind::Dropped => self.wrapped(Tone::Quiet, "↷ ", &body()),
-            ItemKind::Fallback => self.remark(Tone::Warn, "↷ ", "another model takes over"),
-            ItemKind::Limit(_) => self.wrapped(Tone::Warn, "■ ", &self.limit(item)),
-            ItemKind::Mention => self.remark(Tone::Quiet, "∙ ", &format!("read {}", body())),
-            ItemKind::Undone => self.wrapped(Tone::Warn, "! ", &body()),
-            ItemKind::Compacted => {
-                let mut out = self.remark(Tone::Quiet, "∙ ", "earlier conversation summarised (o shows it)");
-                if self.is_open {
-                    out.extend(self.output(&self.text(item)));
-                }
-                out
-            }
-            ItemKind::Phase => self.heading(&phrases::spaced(&body())),
-            ItemKind::CacheHit => {
-                self.remark(Tone::Good, "↺ ", &format!("a recorded run was found: {}", body()))
-            }
-            ItemKind::SparkEnd(cause) => {
-                self.remark(Tone::Warn, "■ ", &format!("ended: {}", phrases::turn_cause(cause)))
-            }
-            ItemKind::Paused(cause) => {
-                self.remark(Tone::Quiet, "∙ ", &format!("paused: {}", phrases::pause_cause(cause)))
-            }
-            ItemKind::Resumed => self.remark(Tone::Quiet, "∙ ", &format!("resumed, {}", when(item.at))),
-            ItemKind::Forked => self.remark(Tone::Quiet, "∙ ", &self.fork(item)),
-            ItemKind::Rewound => self.wrapped(Tone::Accent, "↶ ", &body()),
-            ItemKind::Recovered => self.remark(Tone::Warn, "! ", "a torn end of the log was set aside"),
-            ItemKind::Sealed(cause) => {
-                self.remark(Tone::Quiet, "∙ ", &format!("ended: {}", phrases::stop_cause(cause)))
-            }
-            ItemKind::Unknown => self.remark(Tone::Quiet, "∙ ", &format!("{} (of a newer agon)", body())),
-            _ => Vec::new(),
+            ItemKind::End { work_ms } => self.told(item.source, |one| self.turn_end(one, work_ms)),
+            ItemKind::Prompt | ItemKind::Event => self.told(item.source, |one| self.telling(item, one)),
         }
     }
 
@@ -249,29 +180,112 @@ impl Page<'_> {
         item.body(&|at| self.scene.event(at)).map(Cow::into_owned).unwrap_or_default()
     }
 
-    fn said(&self, item: &Item, mark: &str, tone: Tone) -> Vec<Line<'static>> {
+    /// The tellings of an event, each laid out.
+    pub fn told(
+        &self,
+        at: EventRef,
+        lay_out: impl FnMut(&Telling<'_>) -> Vec<Line<'static>>,
+    ) -> Vec<Line<'static>> {
+        let (Some(event), Some(entry)) = (self.scene.event(at), self.scene.record.entry(at.seq)) else {
+            return Vec::new();
+        };
+        let lookup = |at: EventRef| self.scene.event(at);
+        let scene = Scene {
+            time: entry.at,
+            debate: self.scene.debate_at(entry.at),
+            name: &|spark| self.scene.name(spark),
+            ..Scene::of(&lookup)
+        };
+        event.telling(&scene).iter().flat_map(lay_out).collect()
+    }
+
+    /// What an event says; not what stands elsewhere in the story: ballots, answers, notes to models.
+    fn telling(&self, item: &Item, one: &Telling<'_>) -> Vec<Line<'static>> {
+        match one.kind {
+            Kind::Holds | Kind::Ratings | Kind::Ruling | Kind::CutOff => Vec::new(),
+            // The answer above says that it is sealed.
+            Kind::Ballot if self.scene.moment.matrix.is_sealed => Vec::new(),
+            _ if one.of.is_some() => Vec::new(),
+            _ if one.weight == Weight::Routine && !self.is_open => Vec::new(),
+            Kind::Prompt | Kind::Question => self.said(&one.line(), one.rest(), Tone::Strong),
+            Kind::Steer => self.steering(item, one),
+            Kind::Phase => {
+                let text = format!("  ▌ {}", clean_line(&one.line()));
+                vec![Line::styled(text, self.scene.style(Tone::Accent))]
+            }
+            Kind::Check => self.check(item, one),
+            Kind::Failed if self.is_again(item) => self.sentence(&one.clone().again()),
+            // Each thing that is passed on is an event; the reader needs to know once that something was.
+            Kind::Sent if self.is_sent_before(item) => Vec::new(),
+            // Folded, a task is its first sentence: the rest only its model needs.
+            Kind::Task if !self.is_open => {
+                let first = one.head.split_inclusive(". ").next().unwrap_or_default().trim_end();
+                self.wrapped(Tone::Quiet, "∙ ", &format!("task: {}", clean_line(first)))
+            }
+            // The answer above has them.
+            Kind::Dispute => self.sentence(&Telling { body: Body::Nothing, ..one.clone() }),
+            _ => self.sentence(one),
+        }
+    }
+
+    /// A telling as a sentence behind its mark, with what stands under it.
+    fn sentence(&self, one: &Telling<'_>) -> Vec<Line<'static>> {
+        let (line, word) = (one.line(), one.kind.word());
+        let mut text = match one.kind.spoken() {
+            Spoken::Alone => line.into_owned(),
+            Spoken::Begins => format!("{word} {line}"),
+            Spoken::Label => format!("{word}: {line}"),
+        };
+        if let Body::Said(said) = one.rest() {
+            text = format!("{text}: {said}");
+        } else if one.kind == Kind::Compact && !self.is_open {
+            text += " (o shows it)";
+        }
+        let mut out = self.wrapped(look(one.tone), &mark(one), &clean_line(&text));
+        if !one.is_folded || self.is_open {
+            out.extend(self.under(one.rest()));
+        }
+        out
+    }
+
+    /// What stands under a telling.
+    pub fn under(&self, body: &Body<'_>) -> Vec<Line<'static>> {
+        match body {
+            Body::Nothing | Body::Said(_) => Vec::new(),
+            Body::Answer(text) => {
+                indented(markdown(self.scene.theme, &clean(text.trim()), self.width.saturating_sub(INDENT)))
+            }
+            Body::Prose(text) | Body::Rows(text) => {
+                text.lines().flat_map(|row| self.wrapped(Tone::Text, "    ", &clean_line(row))).collect()
+            }
+            Body::Output(text) => self.output(text),
+            Body::Diff(text) => self.changes(text),
+        }
+    }
+
+    fn said(&self, line: &str, rest: &Body<'_>, tone: Tone) -> Vec<Line<'static>> {
+        let text = if line.is_empty() { rest.text() } else { line };
         let mut out = Vec::new();
         let wrap = Wrap::to(self.width).with(
-            diff::prefix(self.scene.theme, Tone::Accent, mark),
+            diff::prefix(self.scene.theme, Tone::Accent, "❯ "),
             diff::prefix(self.scene.theme, Tone::Text, "  "),
         );
-        wrap.text(self.scene.style(tone), clean(&self.text(item)).trim(), &mut out);
+        wrap.text(self.scene.style(tone), clean(text).trim(), &mut out);
         self.fold(out)
     }
 
     /// What was said to somebody at work, and whether a model has read it.
-    fn steering(&self, item: &Item) -> Vec<Line<'static>> {
-        let mut out = self.said(item, "❯ ", Tone::Text);
+    fn steering(&self, item: &Item, one: &Telling<'_>) -> Vec<Line<'static>> {
+        let mut out = self.said(&one.line(), one.rest(), Tone::Text);
         if !is_read(self.scene, item) {
             out.extend(self.remark(Tone::Quiet, "  └ ", "not read yet"));
         }
         out
     }
 
-    fn answer(&self, item: &Item) -> Vec<Line<'static>> {
-        let text = self.text(item);
-        let text = typed::readable(&text, &self.propositions(item)).unwrap_or(text);
-        indented(markdown(self.scene.theme, &clean(text.trim()), self.width.saturating_sub(INDENT)))
+    fn answer(&self, item: &Item, text: &str) -> Vec<Line<'static>> {
+        let readable = typed::readable(text, &self.propositions(item));
+        self.under(&Body::Answer(readable.map_or(Cow::Borrowed(text), Cow::Owned)))
     }
 
     /// What is in dispute in the debate an item belongs to; nothing before it is stated.
@@ -299,19 +313,18 @@ impl Page<'_> {
 
     fn approval(&self, item: &Item, answer: Option<EventRef>) -> Vec<Line<'static>> {
         let of = self.asked_about(item);
-        let Some(ArenaEvent::ApprovalAnswered(data)) = answer.and_then(|at| self.scene.event(at)) else {
-            let waits = matches!(item.kind, ItemKind::Approval { call, .. } if is_open(self.scene, call));
-            let (tone, word) = match waits {
-                true => (Tone::Warn, "waits for your answer"),
-                false => (Tone::Quiet, "asked no longer"),
+        if let Some(answer) = answer {
+            let line = |one: &Telling<'_>| {
+                self.remark(Tone::Quiet, "  └ ", &format!("{of}{}", clean_line(&one.head)))
             };
-            return self.remark(tone, "  └ ", &format!("{of}{word}"));
+            return self.told(answer, line);
+        }
+        let waits = matches!(item.kind, ItemKind::Approval { call, .. } if is_open(self.scene, call));
+        let (tone, word) = match waits {
+            true => (Tone::Warn, "waits for your answer"),
+            false => (Tone::Quiet, "asked no longer"),
         };
-        let said = match &data.choice {
-            Choice::Rule(rule) => clean_line(&rule.name),
-            choice => format!("{} by {}", phrases::choice(choice), clean_line(&data.by)),
-        };
-        self.remark(Tone::Quiet, "  └ ", &format!("{of}{said}"))
+        self.remark(tone, "  └ ", &format!("{of}{word}"))
     }
 
     /// The call an approval is for, where it is not the one right above.
@@ -336,72 +349,38 @@ impl Page<'_> {
         }
     }
 
-    fn check(&self, item: &Item, passed: bool) -> Vec<Line<'static>> {
-        let Some(ArenaEvent::CheckRan(data)) = self.scene.event(item.source) else { return Vec::new() };
-        let exit = data.body.exit.map_or("killed".to_owned(), |exit| format!("exit {exit}"));
-        let (tone, mark) = if passed { (Tone::Good, "✓ ") } else { (Tone::Bad, "✗ ") };
-        let end = format!("{exit} · {}", phrases::duration(data.body.ms));
-        let mut out = vec![self.headline(tone, mark, "check", &clean_line(&data.body.command), &end)];
-        if !passed || self.is_open {
-            out.extend(self.output(&data.body.output));
-        }
-        out.extend(self.told(&data.body.notes));
-        out
-    }
-
-    fn diff(&self, item: &Item) -> Vec<Line<'static>> {
-        let Some(ArenaEvent::DiffTaken(data)) = self.scene.event(item.source) else { return Vec::new() };
-        let count = data.body.files.len() as u64;
+    fn check(&self, item: &Item, one: &Telling<'_>) -> Vec<Line<'static>> {
         let mut out =
-            self.remark(Tone::Accent, "± ", &format!("{} changed", phrases::counted(count, "file")));
-        out.extend(self.changes(&data.body.diff));
+            vec![self.headline(look(one.tone), &mark(one), "check", &clean_line(&one.head), &one.end)];
+        if one.tone != telling::Tone::Good || self.is_open {
+            out.extend(self.under(one.rest()));
+        }
+        out.extend(self.notes(self.scene.event(item.source)));
         out
     }
 
-    fn failure(&self, item: &Item, kind: &str) -> Vec<Line<'static>> {
-        let mut out = Vec::new();
-        let is_again = |before: &&Item| {
-            matches!(before.kind, ItemKind::Failure(_)) && self.text(before) == self.text(item)
+    /// True when the failure before says the same.
+    fn is_again(&self, item: &Item) -> bool {
+        let Some(ArenaEvent::ModelFailed(now)) = self.event(item) else { return false };
+        let before = self.before.and_then(|before| self.event(before));
+        matches!(before, Some(ArenaEvent::ModelFailed(data)) if data.body.message == now.body.message)
+    }
+
+    /// True when the item above says the same already.
+    fn is_sent_before(&self, item: &Item) -> bool {
+        let ways = |item: &Item| match self.event(item) {
+            Some(ArenaEvent::InsightSurfaced(data)) => Some((data.from, data.to)),
+            _ => None,
         };
-        if self.before.filter(is_again).is_some() {
-            return self.remark(Tone::Bad, "✗ ", &format!("{kind}, with the same words"));
-        }
-        let wrap = Wrap::to(self.width).with(
-            diff::prefix(self.scene.theme, Tone::Bad, "✗ "),
-            diff::prefix(self.scene.theme, Tone::Text, "  "),
-        );
-        wrap.text(self.scene.style(Tone::Bad), &format!("{kind}: {}", clean(&self.text(item))), &mut out);
-        out
+        self.before.is_some_and(|before| ways(before) == ways(item))
     }
 
     /// A rule with how the turn went, and how long it was at work.
-    fn turn_end(&self, cause: TurnCause, work_ms: u64) -> Vec<Line<'static>> {
-        let tone = if cause == TurnCause::Done { Tone::Quiet } else { Tone::Warn };
-        let text = format!("{} · {}", phrases::turn_cause(cause), phrases::duration(work_ms));
+    fn turn_end(&self, one: &Telling<'_>, work_ms: u64) -> Vec<Line<'static>> {
+        let tone = if one.tone == telling::Tone::Good { Tone::Quiet } else { Tone::Warn };
+        let text = format!("{} · {}", one.end, phrases::duration(work_ms));
         let rule = "─".repeat(self.width.saturating_sub(text.chars().count() + 6));
         vec![Line::styled(format!("  ── {text} {rule}"), self.scene.style(tone))]
-    }
-
-    fn heading(&self, text: &str) -> Vec<Line<'static>> {
-        vec![Line::styled(format!("  ▌ {text}"), self.scene.style(Tone::Accent))]
-    }
-
-    fn limit(&self, item: &Item) -> String {
-        match self.scene.event(item.source) {
-            Some(ArenaEvent::LimitReached(data)) => phrases::limit(data.limit, data.used, data.max),
-            _ => String::new(),
-        }
-    }
-
-    fn fork(&self, item: &Item) -> String {
-        match self.scene.event(item.source) {
-            Some(ArenaEvent::SessionForked(data)) => {
-                let parent = cut(&clean_line(&data.parent), 13);
-                let change = data.change.as_deref().map(|c| format!(", with {}", clean_line(c)));
-                format!("forked from {parent} at e{}{}", data.seq, change.unwrap_or_default())
-            }
-            _ => "forked".to_owned(),
-        }
     }
 
     /// What explains something, whole, over as many lines as it needs; folded when it is very long.
@@ -421,8 +400,9 @@ impl Page<'_> {
     }
 
     /// What agon itself has to tell of a call, whole.
-    pub fn told(&self, lines: &[String]) -> Vec<Line<'static>> {
-        lines.iter().flat_map(|line| self.wrapped(Tone::Warn, "! ", &clean_line(line))).collect()
+    pub fn notes(&self, event: Option<&ArenaEvent>) -> Vec<Line<'static>> {
+        let notes = event.into_iter().flat_map(ArenaEvent::told);
+        notes.flat_map(|line| self.wrapped(Tone::Warn, "! ", &clean_line(line))).collect()
     }
 
     /// Output of a command: its beginning and its end.
@@ -484,14 +464,4 @@ pub(super) fn indented(lines: Vec<Line<'static>>) -> Vec<Line<'static>> {
         line
     };
     lines.into_iter().map(shift).collect()
-}
-
-fn when(at: u64) -> String {
-    format!("{} UTC", phrases::time_of_day(at))
-}
-
-/// The start of a brief.
-fn first_sentence(text: &str) -> &str {
-    let line = text.trim_start().lines().next().unwrap_or_default();
-    line.split_inclusive(". ").next().unwrap_or_default().trim_end()
 }

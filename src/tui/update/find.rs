@@ -73,7 +73,6 @@ fn holds(scene: &ViewModel<'_>, item: &Item, phrase: &str) -> bool {
     }
     let has = |text: &str| text.to_lowercase().contains(phrase);
     let came = match item.kind {
-        ItemKind::ToolResult { .. } => return false,
         ItemKind::ToolCall { end, .. } => scene.known(end).and_then(|end| scene.event(end)),
         _ => None,
     };

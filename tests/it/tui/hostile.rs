@@ -132,7 +132,11 @@ fn an_event_of_a_newer_program_is_named() {
     ] });
     entries.push(std::sync::Arc::new(serde_json::from_value(line).unwrap()));
     let mut state = state(&entries, false);
-    assert!(shown(&state, 80, 24).contains("dream_dreamt (of a newer agon)"), "{}", shown(&state, 80, 24));
+    assert!(
+        shown(&state, 80, 24).contains("`dream_dreamt`, an event of a newer agon"),
+        "{}",
+        shown(&state, 80, 24)
+    );
     let _ = update(&mut state, super::made::ctrl('t'));
     let text = shown(&state, 80, 24);
     assert!(text.contains("dream_dreamt"), "{text}");
