@@ -10,7 +10,6 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello";
-const NOT_ALLOWED: &str = "no rule allows it";
 
 #[tokio::test]
 async fn a_request_is_passed_on_to_the_host_it_names_without_what_is_the_proxys() {
