@@ -86,7 +86,7 @@ use KeyContext::{Anywhere, Composer, Timeline};
 
 /// Every key, in the order of the help.
 pub const KEYS: &[KeyRow] = &[
-    row(Composer, "Enter", K::Enter, Do::Send, "Send; while work goes on, say it to the spark"),
+    row(Composer, "Enter", K::Enter, Do::Send, "Send; while agents work, message them"),
     alt(
         Composer,
         "Alt-Enter",

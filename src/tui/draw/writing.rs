@@ -122,7 +122,7 @@ fn rule(state: &State, wide: u16) -> String {
 fn invitation(state: &State) -> &'static str {
     match (state.is_working(), state.wish.worker, state.record.last()) {
         _ if state.record.now.board.questions().next().is_some() => "write your answer",
-        (true, ..) => "say something to the spark at work",
+        (true, ..) => "Message the agent…",
         (false, Worker::Debate, _) => "write a question",
         (false, _, None) => "write a task",
         (false, _, Some(_)) => "what next?",

@@ -99,6 +99,11 @@ impl Screen {
 
     /// Draws one frame.
     pub fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
+        // A frame may be due before the signal that continues the process in the background is read.
+        self.is_away = !is_ours();
+        if self.is_away {
+            return Ok(());
+        }
         let size = size()?;
         if size != self.size {
             self.begin_anew(size)?;

@@ -1,12 +1,15 @@
 //! Every way the screen ends or is interrupted leaves the terminal as it was; nobody's terminal stops the agents.
 
-use std::time::Duration;
+use std::io::Read;
+use std::time::{Duration, Instant};
 
 use agon::tui::screen::{self, Desk};
 use agon::tui::{Act, Msg, Profile, State};
 use rustix::process::Signal;
 
-use super::pty::Terminal;
+use portable_pty::{PtySize, native_pty_system};
+
+use super::pty::{PATIENCE, Terminal, command};
 use crate::support::env::Env;
 
 #[test]
@@ -17,6 +20,30 @@ fn every_signal_that_ends_it_gives_the_terminal_back() {
         terminal.wait_for("write a task");
         terminal.signal(signal);
         assert_eq!(terminal.end(), 130, "{signal:?}");
+    }
+}
+
+/// Only the program that leads a session gets a signal when its terminal is closed.
+#[test]
+fn a_terminal_that_is_closed_without_a_signal_ends_the_screen() {
+    let env = Env::new();
+    let pair = native_pty_system().openpty(PtySize::default()).unwrap();
+    let mut begin = command(env!("CARGO_BIN_EXE_agon").as_ref(), &env, &[]);
+    begin.set_controlling_tty(false);
+    let mut child = pair.slave.spawn_command(begin).unwrap();
+    drop(pair.slave);
+    let mut reader = pair.master.try_clone_reader().unwrap();
+    let mut seen = Vec::new();
+    while !String::from_utf8_lossy(&seen).contains("write a task") {
+        let mut bytes = [0; 4096];
+        let count = reader.read(&mut bytes).unwrap();
+        seen.extend_from_slice(&bytes[..count]);
+    }
+    drop((pair.master, reader));
+    let end = Instant::now() + PATIENCE;
+    while child.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < end, "it does not end");
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal};
 use crate::support::env::Env;
 
 /// How long something may take on a busy machine before a test gives up.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Terminal {
     pub master: Box<dyn MasterPty + Send>,
@@ -36,6 +36,24 @@ struct Reading {
     is_over: AtomicBool,
 }
 
+/// How the program is started in a terminal.
+pub fn command(program: &Path, env: &Env, arguments: &[&str]) -> CommandBuilder {
+    let mut command = CommandBuilder::new(program);
+    command.args(arguments);
+    command.cwd(env.work());
+    command.env_clear();
+    command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    command.env("AGON_LOCAL_SERVERS", "none");
+    for (name, value) in [("HOME", env.home()), ("AGON_HOME", env.home()), ("TMPDIR", env.temporary())] {
+        command.env(name, value);
+    }
+    command.env("TERM", "xterm-256color");
+    for (name, value) in env.variables() {
+        command.env(name, value);
+    }
+    command
+}
+
 impl Terminal {
     pub fn start(env: &Env, arguments: &[&str], columns: u16, rows: u16) -> Terminal {
         Terminal::of(env!("CARGO_BIN_EXE_agon").as_ref(), env, arguments, columns, rows)
@@ -46,19 +64,7 @@ impl Terminal {
         let size = PtySize { rows, cols: columns, pixel_width: 0, pixel_height: 0 };
         let pair = native_pty_system().openpty(size).unwrap();
         let before = format!("{:?}", pair.master.get_termios());
-        let mut command = CommandBuilder::new(program);
-        command.args(arguments);
-        command.cwd(env.work());
-        command.env_clear();
-        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
-        command.env("AGON_LOCAL_SERVERS", "none");
-        for (name, value) in [("HOME", env.home()), ("AGON_HOME", env.home()), ("TMPDIR", env.temporary())] {
-            command.env(name, value);
-        }
-        command.env("TERM", "xterm-256color");
-        for (name, value) in env.variables() {
-            command.env(name, value);
-        }
+        let command = command(program, env, arguments);
         let child = pair.slave.spawn_command(command).unwrap();
         let screen = Arc::new(Mutex::new(vt100::Parser::new(cells(rows), cells(columns), 0)));
         let mut reader = pair.master.try_clone_reader().unwrap();

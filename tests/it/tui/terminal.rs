@@ -18,8 +18,12 @@ fn allow_all(terminal: &mut Terminal) -> u32 {
         if is_done(&terminal.text()) {
             return answered;
         }
-        // A key that comes right after the approval is not taken for an answer.
+        // A key that comes right after the approval is not taken for an answer; and one that was just answered may
+        // still be on the screen.
         std::thread::sleep(Duration::from_millis(500));
+        if !terminal.text().contains("y once") {
+            continue;
+        }
         terminal.press("y");
         terminal.wait_for("Enter allows this once");
         terminal.press("\r");
