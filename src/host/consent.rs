@@ -28,7 +28,7 @@ pub enum Question {
     Folder {
         /// The session.
         id: String,
-        /// The folder of its log.
+        /// The folder that the path in its log leads to.
         root: PathBuf,
     },
     /// Another agon works in the workspace: may this session look and plan beside it?
@@ -39,15 +39,17 @@ pub enum Question {
 }
 
 impl Question {
-    /// What a failure leaves to a person.
-    fn of(error: &WireError) -> Option<Self> {
+    /// What a failure leaves to a person; nothing where the log names a folder that is not there.
+    pub(super) fn of(error: &WireError) -> Option<Self> {
         Some(match error {
             WireError::NothingConfines { why, gaps } => {
                 Question::Unconfined { why: why.clone(), gaps: gaps.clone() }
             }
-            WireError::Wide { workspace, why } => Question::Wide { workspace: workspace.clone(), why },
             WireError::Busy { .. } => Question::Beside { why: error.to_string() },
-            WireError::ForeignRoot { id, root } => Question::Folder { id: id.clone(), root: root.clone() },
+            WireError::Wide { workspace, why } => {
+                Question::Wide { workspace: existing(workspace).unwrap_or_else(|| workspace.clone()), why }
+            }
+            WireError::ForeignRoot { id, root } => Question::Folder { id: id.clone(), root: existing(root)? },
             _ => return None,
         })
     }
@@ -96,7 +98,7 @@ pub(super) async fn with_consent<P: Person, T>(
         match question {
             Question::Unconfined { why, .. } => changes.consent = Some(Consent { by: person.name(), why }),
             Question::Wide { workspace, .. } => config.allow_workspace(&workspace),
-            Question::Folder { root, .. } => changes.root = Some(existing(&root)?),
+            Question::Folder { root, .. } => changes.root = Some(root),
             Question::Beside { .. } => changes.permission = Some(PermissionLevel::Plan),
         }
     }
