@@ -31,6 +31,7 @@ use crate::toolvault::ToolVault;
 
 pub use recorded::Recorded;
 use redact::Redactor;
+pub use redact::unfit as unfit_to_hide;
 pub use role_sandboxes::RoleSandboxes;
 
 /// Messages a driver's inbox holds before executors wait.
@@ -151,6 +152,7 @@ pub struct Arena {
     log: Arc<dyn EventLog>,
     ending: watch::Receiver<Option<Ending>>,
     providers: Arc<provider_pool::ProviderPool>,
+    redactor: Arc<Redactor>,
     sandbox: Arc<dyn Sandbox>,
     places: Arc<RoleSandboxes>,
     vault: Arc<ToolVault>,
@@ -219,7 +221,8 @@ impl Arena {
             inbox.clone(),
             &stop,
         );
-        let mut driver = driver::Driver::new(session, executor, redactor, messages, stop.clone(), active_ms);
+        let held = Arc::clone(&redactor);
+        let mut driver = driver::Driver::new(session, executor, held, messages, stop.clone(), active_ms);
         driver.begin(facts.into_iter().map(fact).collect::<Result<_, _>>()?).await?;
         let id = driver.session_id().to_owned();
         tracker.spawn(async move {
@@ -228,7 +231,7 @@ impl Arena {
             let _ = ended.send(Some(ending));
         });
         tracker.close();
-        Ok(Arena { id, inbox, bus, log, ending, providers, sandbox, places, vault, stop, tracker })
+        Ok(Arena { id, inbox, bus, log, ending, providers, redactor, sandbox, places, vault, stop, tracker })
     }
 
     /// The session's id.
@@ -270,8 +273,12 @@ impl Arena {
         self.providers.get(provider).is_some()
     }
 
-    /// Makes one more provider callable, `limit` calls at once (default 16). Its secrets must be among those the arena
-    /// was opened with.
+    /// True when a value is kept out of log and signals: it was among the secrets at the start.
+    pub fn hides(&self, value: &str) -> bool {
+        self.redactor.knows(value)
+    }
+
+    /// Makes one more provider callable, `limit` calls at once (default 16). The arena must hide its secrets.
     pub fn connect(&self, name: &str, provider: Arc<dyn Provider>, limit: Option<usize>) {
         self.providers.connect(name, provider, limit);
     }

@@ -22,6 +22,7 @@ pub mod wide;
 pub mod written;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub use docker::DockerTable;
 pub use environment::Environment;
@@ -190,6 +191,7 @@ pub struct Config {
     learnt: Learnt,
     keys: Keys,
     trust: Trust,
+    project: Option<Arc<trust::ProjectDigest>>,
     warnings: Vec<String>,
 }
 
@@ -211,11 +213,13 @@ impl Config {
                 layer.cover(user);
             }
         }
-        let (trust, project) = read_project(workspace, &places)?;
-        let (project, warnings) = match trust {
+        let (trust, digest, project) = trust::read_project(workspace, &places)?;
+        let (project, mut warnings) = trust::hold_level(project, &layer);
+        let (project, dropped) = match trust {
             Trust::Untrusted => trust::restrict(project, &layer),
-            Trust::Trusted | Trust::Nothing => trust::hold_level(project, &layer),
+            Trust::Trusted | Trust::Nothing => (project, Vec::new()),
         };
+        warnings.extend(dropped);
         layer.cover(project);
         for (name, key) in VARIABLES {
             if let Some(text) = environment.get(name) {
@@ -234,8 +238,19 @@ impl Config {
         }
         let workspace = workspace.to_owned();
         let warnings = keys.warning(&places.keys()).into_iter().chain(warnings).collect();
-        let mut config =
-            Config { places, environment, workspace, file, layer, known, learnt, keys, trust, warnings };
+        let mut config = Config {
+            places,
+            environment,
+            workspace,
+            file,
+            layer,
+            known,
+            learnt,
+            keys,
+            trust,
+            project: digest.map(Arc::new),
+            warnings,
+        };
         config.warn_of_variables();
         Ok(config)
     }
@@ -379,15 +394,6 @@ impl Config {
         self.file.names.as_ref().map(|names| names.protected.clone()).unwrap_or_default()
     }
 
-    /// Values of the environment that are blanked out of all that is recorded and shown.
-    pub fn secrets(&self) -> Secrets {
-        let ignored = self.file.redaction.as_ref().map(|table| table.ignore.as_slice());
-        let named = providers::key_names(&self.file.providers);
-        let mut secrets = Secrets::of(&self.environment, &named, ignored.unwrap_or_default());
-        secrets.taken.extend(self.keys.secrets());
-        secrets
-    }
-
     /// Which sandbox is wanted.
     pub fn sandbox(&self) -> SandboxKind {
         self.file.sandbox.as_ref().and_then(|sandbox| sandbox.kind).unwrap_or_default()
@@ -444,17 +450,6 @@ impl Config {
             }
         }
     }
-}
-
-/// The project's layer and whether it counts in full.
-fn read_project(workspace: &Path, places: &Places) -> Result<(Trust, Layer), ConfigError> {
-    let Some(digest) = trust::ProjectDigest::of(workspace)? else {
-        return Ok((Trust::Nothing, Layer::default()));
-    };
-    let parsed = digest.config.as_deref().map(|text| Layer::parse(text, &places::project_file(workspace)));
-    let layer = parsed.transpose()?.unwrap_or_default();
-    let trust = if digest.is_recorded(places) { Trust::Trusted } else { Trust::Untrusted };
-    Ok((trust, layer))
 }
 
 /// Text of an environment variable as the kind of value its key has.

@@ -10,9 +10,17 @@ pub mod walk;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
+
+/// The real path, as far as it is there.
+pub fn real(path: &Path) -> PathBuf {
+    let whole = path.ancestors().find_map(|above| Some((above.canonicalize().ok()?, above)));
+    let real =
+        |(real, above): (PathBuf, &Path)| Some(real.iter().chain(path.strip_prefix(above).ok()?).collect());
+    whole.and_then(real).unwrap_or_else(|| path.to_owned())
+}
 
 /// Opens an ordinary file, links followed; none for a folder, a pipe, a socket or a device.
 pub fn open(path: &Path) -> io::Result<Option<File>> {

@@ -4,9 +4,11 @@ pub mod blueprint;
 pub mod demo;
 pub mod persona;
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub use persona::{BadPersona, Library, PersonaOrigin};
 
@@ -18,12 +20,12 @@ use crate::protocol::spec::Instruction;
 pub const MAX_INSTRUCTION: u64 = 64 * 1024;
 
 /// Why a text file is not read.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the fields are named by the messages")]
 pub enum FileError {
     /// The system said no.
     #[error("cannot read `{}`", path.display())]
-    Io { path: PathBuf, source: std::io::Error },
+    Io { path: PathBuf, source: Arc<std::io::Error> },
     /// A device, a pipe or a folder.
     #[error("`{}` is not an ordinary file", path.display())]
     Special { path: PathBuf },
@@ -38,9 +40,12 @@ pub enum FileError {
     NotText { path: PathBuf },
 }
 
+/// Personas or blueprints of a folder as they were read: each file with its text, or why it has none.
+pub type Texts = BTreeMap<PathBuf, Result<String, FileError>>;
+
 /// Reads a whole text file of at most `max` bytes. `None` when there is none.
 pub fn read_text(path: &Path, max: u64) -> Result<Option<String>, FileError> {
-    let io = |source| FileError::Io { path: path.to_owned(), source };
+    let io = |source| FileError::Io { path: path.to_owned(), source: Arc::new(source) };
     let file = match host_files::open(path) {
         Err(error) if is_absent(&error) => return Ok(None),
         Err(error) => return Err(io(error)),
@@ -61,7 +66,7 @@ pub fn read_text(path: &Path, max: u64) -> Result<Option<String>, FileError> {
 pub fn read_within(folder: &Path, path: &Path, max: u64) -> Result<Option<String>, FileError> {
     let outside = || FileError::Outside { path: path.to_owned(), folder: folder.to_owned() };
     if path.symlink_metadata().is_ok() {
-        let io = |source| FileError::Io { path: path.to_owned(), source };
+        let io = |source| FileError::Io { path: path.to_owned(), source: Arc::new(source) };
         let (real, within) = (path.canonicalize().map_err(io)?, folder.canonicalize().map_err(io)?);
         if !real.starts_with(&within) {
             return Err(outside());
@@ -83,9 +88,19 @@ fn read_of(folder: &Path, path: &Path, max: u64) -> Result<Option<String>, FileE
     read_within(folder, path, max)
 }
 
+/// Reads the files of a folder with this ending; a folder that cannot be read is listed with the reason.
+fn texts(folder: &Path, ending: &str, max: u64) -> Texts {
+    let files = match files_ending(folder, ending) {
+        Ok(files) => files,
+        Err(error) => return Texts::from([(folder.to_owned(), Err(error))]),
+    };
+    let read = |path: PathBuf| Some((path.clone(), read_of(folder, &path, max).transpose()?));
+    files.into_iter().filter_map(read).collect()
+}
+
 /// The files of a folder with this ending, sorted by name; empty when there is no such folder.
-pub fn files_ending(folder: &Path, ending: &str) -> Result<Vec<PathBuf>, FileError> {
-    let io = |source| FileError::Io { path: folder.to_owned(), source };
+fn files_ending(folder: &Path, ending: &str) -> Result<Vec<PathBuf>, FileError> {
+    let io = |source| FileError::Io { path: folder.to_owned(), source: Arc::new(source) };
     let entries = match std::fs::read_dir(folder) {
         Err(error) if is_absent(&error) => return Ok(Vec::new()),
         entries => entries.map_err(io)?,
@@ -211,7 +226,7 @@ mod tests {
         assert!(error.contains("cannot read") && !error.contains("outside"), "a link to itself: {error}");
         let personas = work.join(".agon/personas");
         symlink(&secret, personas.join("coder.md")).unwrap();
-        let library = Library::load(std::slice::from_ref(&personas));
+        let library = Library::load(&[persona::read(&personas)]);
         assert!(!library.get("coder").unwrap().text.contains("moonlit"), "the built-in one stays");
         assert!(library.broken()[0].error.contains("leads outside"), "{:?}", library.broken());
         // The whole folder as a link leads as far.
@@ -219,7 +234,7 @@ mod tests {
         std::fs::create_dir(folder.path().join("elsewhere")).unwrap();
         std::fs::write(folder.path().join("elsewhere/coder.md"), "the moonlit number").unwrap();
         symlink(folder.path().join("elsewhere"), &personas).unwrap();
-        let library = Library::load(&[personas]);
+        let library = Library::load(&[persona::read(&personas)]);
         assert!(!library.get("coder").unwrap().text.contains("moonlit"));
         // A link that stays in the project is the project's own.
         std::fs::remove_file(work.join("AGENTS.md")).unwrap();

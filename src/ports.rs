@@ -15,6 +15,7 @@ pub use tools::{EndPart, Preparation, Run, RunContext, Tool, ToolEnd, ToolSource
 pub use workers::{Sink, Workers};
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio_stream::Stream;
@@ -26,6 +27,7 @@ use crate::protocol::event::{
     WorkspaceFingerprinted,
 };
 use crate::protocol::message::Request;
+use crate::protocol::need::Need;
 use crate::protocol::spec::SandboxSpec;
 use crate::protocol::{Entry, Lane, Signal};
 
@@ -36,6 +38,19 @@ use crate::protocol::{Entry, Lane, Signal};
 pub trait Live: Send + Sync {
     /// Hands over the next piece of a lane.
     fn push(&self, lane: Lane, text: &str);
+    /// Where the call asks for more than it began with; none where no person can be asked.
+    fn asks(&self) -> Option<Arc<dyn Asks>> {
+        None
+    }
+}
+
+/// Asks for what a call turns out to need while it runs, and keeps its time meanwhile.
+#[async_trait]
+pub trait Asks: Send + Sync {
+    /// Waits for the answer; no where the call ends before. `words` say what would be done.
+    async fn ask(&self, need: Need, words: String) -> bool;
+    /// Waits until the call has been at work for this long, which it is not while somebody is asked.
+    async fn worked(&self, time: Duration);
 }
 
 /// A source of model answers.

@@ -22,8 +22,8 @@ pub struct Redactor {
     finder: Option<AhoCorasick>,
     /// What replaces each pattern.
     placeholders: Vec<String>,
-    /// True when JSON may write a secret with escapes, so that a look at the JSON alone can miss it.
-    may_be_escaped: bool,
+    /// What stands in JSON where a text may hold a pattern with escapes, which a look at the JSON alone can miss.
+    escapes: Vec<&'static str>,
     /// The patterns, sorted, to see whether a text ends with the beginning of one.
     sorted: Vec<String>,
     /// Bytes of the longest pattern.
@@ -48,14 +48,17 @@ impl Redactor {
     pub fn new(secrets: &[(String, String)]) -> Result<Self, String> {
         let mut patterns = Vec::new();
         let mut placeholders = Vec::new();
-        for (name, value) in secrets.iter().filter(|(_, value)| is_worth_hiding(value)) {
+        for (name, value) in secrets.iter().filter(|(_, value)| unfit(value).is_none()) {
             for form in forms::of(value) {
                 patterns.push(form);
                 placeholders.push(format!("[secret:{name}]"));
             }
         }
-        let is_escaped = |c: char| c == '"' || c == '\\' || c.is_control();
-        let may_be_escaped = secrets.iter().any(|(_, value)| value.contains(is_escaped));
+        let has = |is_one: fn(char) -> bool| patterns.iter().any(|pattern: &String| pattern.contains(is_one));
+        let backslash = has(|c| c == '\\').then_some(r"\\");
+        let quote = has(|c| c == '"').then_some(r#"\""#);
+        let control = has(char::is_control).then_some(r"\");
+        let escapes = [backslash, quote, control].into_iter().flatten().collect();
         let longest = patterns.iter().map(String::len).max().unwrap_or_default();
         let finder = match patterns.is_empty() {
             true => None,
@@ -66,12 +69,17 @@ impl Redactor {
         };
         patterns.sort_unstable();
         patterns.dedup();
-        Ok(Redactor { finder, placeholders, may_be_escaped, sorted: patterns, longest })
+        Ok(Redactor { finder, placeholders, escapes, sorted: patterns, longest })
     }
 
     /// True when there is nothing to look for.
     pub fn is_empty(&self) -> bool {
         self.finder.is_none()
+    }
+
+    /// True for a value that is looked for.
+    pub fn knows(&self, value: &str) -> bool {
+        self.sorted.binary_search_by(|pattern| pattern.as_str().cmp(value)).is_ok()
     }
 
     /// True when bytes hold a secret. Content of files is never changed, only refused.
@@ -142,7 +150,7 @@ impl Redactor {
     fn may_hold_secret(&self, event: &ArenaEvent) -> bool {
         let Some(finder) = &self.finder else { return false };
         match serde_json::to_string(event) {
-            Ok(json) => finder.is_match(&json) || (self.may_be_escaped && json.contains('\\')),
+            Ok(json) => finder.is_match(&json) || self.escapes.iter().any(|escape| json.contains(escape)),
             Err(_) => true,
         }
     }
@@ -190,10 +198,14 @@ impl Redactor {
     }
 }
 
-/// Long enough, and not a plain word: `cancelled` as a password would make the log's own words unreadable.
-fn is_worth_hiding(value: &str) -> bool {
+/// Why a value is not looked for, if so: `cancelled` as a password would make the log's own words unreadable.
+pub fn unfit(value: &str) -> Option<&'static str> {
     let is_word = value.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
-    value.len() >= SHORTEST && !(is_word && value.len() < 24)
+    match value.len() {
+        ..SHORTEST => Some("shorter than 8 bytes"),
+        ..24 if is_word => Some("only lower-case letters"),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -296,6 +308,20 @@ mod tests {
                 panic!()
             };
             assert_eq!(redacted.text, "k [secret:KEY].", "{form}");
+        }
+    }
+
+    #[test]
+    fn a_secret_is_found_however_often_its_json_was_put_into_json() {
+        let redactor = Redactor::new(&[("KEY".into(), "a/B+c=12-x".into())]).unwrap();
+        for form in [r"a\/B+c=12-x", r"a\u002fB\u002bc\u003d12\u002dx"] {
+            let quoted = |text: &str| serde_json::Value::from(text).to_string().trim_matches('"').to_owned();
+            let ArenaEvent::PromptGiven(redacted) =
+                redactor.fact(prompt(&quoted(&quoted(form)))).unwrap().into_event()
+            else {
+                panic!()
+            };
+            assert_eq!(redacted.text, "[secret:KEY]", "{form}");
         }
     }
 

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::arena::{ArenaPorts, Attendance, PROGRAM};
+use crate::arena::{ArenaPorts, Attendance, PROGRAM, unfit_to_hide};
 use crate::assembly::place::Place;
 use crate::assembly::prepared::{Loaded, Prepared};
 use crate::assembly::role_sandboxes::Means;
-use crate::assembly::taken_up::{self, Here, Origin};
+use crate::assembly::taken_up::{self, Here};
 use crate::assembly::{Running, WireError, confine, load, opened, providers, resumed, spec};
 use crate::config::SandboxKind;
 use crate::eventlog::SessionStore;
@@ -16,7 +16,6 @@ use crate::ports::{Provider, Tool, ToolSource, Workers};
 use crate::protocol::blueprint;
 use crate::protocol::spec::{
     Blueprint, Limits, ModelSpec, PermissionLevel, PersonaSpec, Policy, RetrySpec, Setting, Spec,
-    WorkspaceSpec,
 };
 use crate::protocol::{ArenaEvent, CallKind};
 use crate::sandbox::crash_journal;
@@ -320,7 +319,8 @@ impl ArenaBuilder {
         self
     }
 
-    /// Keeps a value out of log, signals and requests: `[secret:NAME]` stands in its place.
+    /// Keeps a value out of log, signals and requests: `[secret:NAME]` replaces it. One under 8 bytes, or a plain word of
+    /// lower-case letters, is refused as the session is opened: the log's own words would be replaced.
     #[must_use]
     pub fn secret(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.secrets.push((name.into(), value.into()));
@@ -350,10 +350,10 @@ impl ArenaBuilder {
         self.prepare().await?.start().await
     }
 
-    /// Resumes a recorded session of the state folder, by its id or the start of it. Providers, tools, scorers,
-    /// secrets, workspace, sandbox and policy are those of this builder; models, personas, limits and retries are the
-    /// recorded ones. Of a session that no builder began in this state folder, no grant, check, price or size counts:
-    /// the builder must have its models, its retries apply, and of each limit the lower one.
+    /// Resumes a recorded session of the state folder, by its id or the start of it. Providers, tools and which of them
+    /// are offered, scorers, secrets, workspace, sandbox and policy are those of this builder; models, personas, limits
+    /// and retries are the recorded ones. Of a session that no builder began in this state folder, no grant, check, price
+    /// or size counts: the builder must have its models, its retries apply, and of each limit and effort the lower one.
     pub async fn resume(self, name: &str) -> Result<Running, WireError> {
         self.prepare_resume(name).await?.start().await
     }
@@ -404,23 +404,22 @@ impl ArenaBuilder {
         let (origin, _) = taken_up::origin(&self.state, &path);
         let mut spec = before.clone();
         let mut place = self.place().await?;
-        let here = WorkspaceSpec { places: spec.workspace.places.clone(), ..place.workspace_spec() };
-        let level = self.permission.stricter(before.permission);
-        let held = Here { policy: &self.policy, level, retry: &self.retry, limits: &self.limits };
-        let mut changed = taken_up::of_here(&spec, held, origin);
-        if origin == Origin::Foreign {
-            changed.extend(self.own_models(&spec)?);
-        }
-        if here != spec.workspace {
-            changed.push(Setting::Workspace(here));
-        }
-        let sources: Vec<String> = self.sources.keys().cloned().collect();
-        if sources != spec.sources {
-            changed.push(Setting::Sources(sources));
-        }
-        if self.gates != spec.gates {
-            changed.push(Setting::Gates(self.gates.clone()));
-        }
+        let here = Here {
+            workspace: place.workspace_spec(),
+            policy: self.policy.clone(),
+            level: self.permission.stricter(before.permission),
+            retry: self.retry.clone(),
+            limits: self.limits.clone(),
+            effort: None,
+            model: &|name| self.model_named(name),
+        };
+        let mut changed = taken_up::of_here(&spec, here, origin)?;
+        let own = [
+            Setting::Offered(self.offered.clone()),
+            Setting::Sources(self.sources.keys().cloned().collect()),
+            Setting::Gates(self.gates.clone()),
+        ];
+        changed.extend(own.into_iter().filter(|setting| taken_up::changes_anything(&before, setting)));
         changed.iter().for_each(|setting| spec.set(setting));
         spec::check(&spec)?;
         place.furnish(Means::Plain(&self.state), &mut changed, &mut spec).await?;
@@ -429,21 +428,17 @@ impl ArenaBuilder {
         self.finish(loaded, place, (&spec, facts))
     }
 
-    /// The recorded models as this builder has them, in the order they have; none where they are alike.
-    fn own_models(&self, spec: &Spec) -> Result<Vec<Setting>, WireError> {
-        let own = |model: &ModelSpec| {
-            let own = self.models.iter().find(|own| own.name == model.name).cloned();
-            own.ok_or_else(|| {
-                WireError::Provider(format!("model `{}` is the log's and not the builder's", model.name))
-            })
-        };
-        let own = spec.models.iter().map(own).collect::<Result<Vec<_>, _>>()?;
-        let differ = own != spec.models;
-        Ok(own.into_iter().filter(|_| differ).map(|spec| Setting::Model { spec, default: false }).collect())
+    fn model_named(&self, name: &str) -> Result<ModelSpec, WireError> {
+        let own = self.models.iter().find(|own| own.name == name).cloned();
+        own.ok_or_else(|| WireError::Provider(format!("model `{name}` is the log's and not the builder's")))
     }
 
     /// The workspace with the tools of this builder.
     async fn place(&mut self) -> Result<Place, WireError> {
+        let unfit = |(name, value): &(String, String)| Some((name.clone(), unfit_to_hide(value)?));
+        if let Some((name, why)) = self.secrets.iter().find_map(unfit) {
+            return Err(WireError::UnfitSecret { name, why });
+        }
         let held = (false, self.policy.rules.as_slice());
         let sandbox = confine::plain(self.sandbox, &self.workspace, held, &self.state).await?;
         let mut place = Place::open(&self.state, &self.workspace, sandbox)?;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::arena::Arena;
 use crate::assembly::role_sandboxes::{Means, OpenedRoleSandboxes};
 use crate::assembly::squad::Crew;
+use crate::assembly::taken_up::changes_anything;
 use crate::assembly::{SquadWish, WireError, cache, providers, spec, windows};
 use crate::config::{Config, ConfigError, ModelName, SandboxKind};
 use crate::protocol::Command;
@@ -31,7 +32,7 @@ pub struct Changes {
     pub rules: Vec<Rule>,
     /// The permission level that was named; that of the configuration when absent, or of the log where it is stricter.
     pub permission: Option<PermissionLevel>,
-    /// The sandbox that was named; that of the configuration when absent, whatever the log says.
+    /// The sandbox that was named; that of the configuration when absent, or of the log where it is stronger.
     pub sandbox: Option<SandboxKind>,
     /// The folder to work in, named now or agreed to. A session that was not begun here needs one.
     pub root: Option<PathBuf>,
@@ -112,8 +113,7 @@ pub async fn change(
 ) -> Result<usize, WireError> {
     let spec = arena.spec().await.ok_or(WireError::Ended)?;
     let before = spec.clone();
-    let workspace = spec.workspace.clone();
-    let (mut settings, mut spec) = changes(config, spec, (workspace, Vec::new()), wanted)?;
+    let (mut settings, mut spec) = changes(config, spec, Vec::new(), wanted)?;
     // What is assumed is in the log; the screen has no place for it while a session runs.
     let _ = windows::complete_settings(config, &mut settings, &mut spec).await;
     if wanted.squad.is_some() || spec.permission == PermissionLevel::Plan {
@@ -122,25 +122,22 @@ pub async fn change(
     let provider = |model: &ModelSpec| model.name.split('/').next().unwrap_or_default().to_owned();
     let strange: Vec<ModelSpec> =
         spec.models.into_iter().filter(|model| !arena.is_connected(&provider(model))).collect();
+    let late = |secrets: Vec<(String, String)>| secrets.into_iter().find(|(_, value)| !arena.hides(value));
+    if let Some((name, _)) = late(config.secrets().taken).filter(|_| !strange.is_empty()) {
+        return Err(WireError::LateSecret(name));
+    }
     let connected = providers::connect(config, &strange, &providers::AnsweredCounts::default())?;
     for (name, provider) in connected.providers {
         arena.connect(&name, provider, connected.limits.get(&name).copied());
     }
     if is_between {
-        settings.retain(|setting| is_other(&before, setting));
+        settings.retain(|setting| changes_anything(&before, setting));
     }
     let count = settings.len();
     if count > 0 {
         arena.submit(Command::Set { settings }).await.map_err(|error| WireError::Set(error.to_string()))?;
     }
     Ok(count)
-}
-
-/// True when a setting makes a spec another one.
-fn is_other(spec: &Spec, setting: &Setting) -> bool {
-    let mut changed = spec.clone();
-    changed.set(setting);
-    changed != *spec
 }
 
 /// Starts the places of a squad's roles and of the level `plan`, unless they are there already.
@@ -152,7 +149,7 @@ async fn move_in(
 ) -> Result<(), WireError> {
     let is_same = !settings.iter().any(|setting| matches!(setting, Setting::Blueprint(_)));
     let is_there = |role: &RoleSpec| !role.has_place() || arena.places().get(&role.name).is_some();
-    let plans = spec.permission == PermissionLevel::Plan && arena.sandbox().spec().kind != "none";
+    let plans = spec.permission == PermissionLevel::Plan && arena.sandbox().spec().is_confining();
     let can_plan = !plans || arena.places().get(WorkspaceSpec::PLANNING).is_some();
     if is_same && can_plan && spec.blueprint.iter().flat_map(|blueprint| &blueprint.roles).all(is_there) {
         return Ok(());
@@ -165,18 +162,15 @@ async fn move_in(
     Ok(())
 }
 
-/// The settings that differ from what the log says, and the spec with them applied. `here` are the workspace, and the
-/// settings that come from here whatever is wanted.
+/// The settings that differ from what the log says, and the spec with them applied. `here` are those that come from here
+/// whatever is wanted.
 pub(super) fn changes(
     config: &Config,
     mut spec: Spec,
-    (workspace, here): (WorkspaceSpec, Vec<Setting>),
+    here: Vec<Setting>,
     wanted: &Changes,
 ) -> Result<(Vec<Setting>, Spec), WireError> {
     let mut changed = here;
-    if workspace != spec.workspace {
-        changed.push(Setting::Workspace(workspace));
-    }
     changed.extend(voices(config, &spec, wanted)?);
     changed.iter().for_each(|setting| spec.set(setting));
     let known = changed.len();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::assembly::WireError;
 use crate::assembly::confine::{Wanted, own_folders, protected, secrets};
 use crate::config::{Config, DockerTable, KeyPath, Source};
+use crate::host_files::real;
 use crate::ports::Sandbox;
 use crate::sandbox::docker::{
     self, DockerError, DockerPlace, DockerSandbox, DockerSettings, Engine, ImageFacts, MountSettings,
@@ -134,10 +135,6 @@ fn keeps_covers(workspaces: &[&Path], mount: &MountSettings) -> Result<(), Docke
         }
         None => Ok(()),
     }
-}
-
-fn real(path: &Path) -> PathBuf {
-    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 fn refused(path: &Path, reason: &str) -> Result<(), DockerError> {

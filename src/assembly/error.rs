@@ -141,6 +141,17 @@ pub enum WireError {
     /// Nothing is taken back.
     #[error("{why}")]
     Undo { why: String, hint: Option<String> },
+    /// A value that the program wants hidden cannot be.
+    #[error("secret `{name}` cannot be kept out of the log: {why}")]
+    UnfitSecret { name: String, why: &'static str },
+    /// A log from elsewhere would read another session.
+    #[error(
+        "`{0}` answers as another session of yours did, and a log that was not begun here cannot ask for that"
+    )]
+    Replays(String),
+    /// A provider's secret would reach the log of a running session.
+    #[error("`{0}` was configured after this session began, so its log would hold that secret")]
+    LateSecret(String),
     /// There is nothing to change any more.
     #[error("the session has ended")]
     Ended,
@@ -208,9 +219,10 @@ impl WireError {
             }
             WireError::Docker(error) => error.hint(),
             WireError::Role { error, .. } => error.hint(),
+            WireError::LateSecret(_) => Some("start a new session (/new), or resume this one".to_owned()),
             WireError::UnknownSandbox(_) => Some("name the one to use: `--sandbox auto`".to_owned()),
             WireError::ForeignRoot { root, .. } => Some(format!(
-                "name the folder to work in: `--workspace {}`, or `--workspace .` for this one",
+                "name the folder to work in: `--workspace .` is the present one, `--workspace {}` that of the log",
                 in_shell(root)
             )),
             WireError::NothingHolds(_) => Some(

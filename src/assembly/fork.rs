@@ -64,12 +64,22 @@ pub async fn fork(config: &Config, plan: &ForkPlan, attended: Attendance) -> Res
     let mut loaded = Loaded::new();
     let id = loaded.id.clone();
     loaded.log = Some(store.fork(&parent, at, &id, &mut |entry| loaded.apply(entry))?);
-    let made = take_up(config, plan, (Copied { store, parent, loaded }, replaced), attended).await;
-    match &made {
-        Ok(_) => name(&config.places().state, &id),
-        Err(_) => discard(&config.places().state, &id),
+    let mut unfinished = Unfinished(Some((config.places().state.clone(), id.clone())));
+    let made = take_up(config, plan, (Copied { store, parent, loaded }, replaced), attended).await?;
+    name(&config.places().state, &id);
+    unfinished.0 = None;
+    Ok(made)
+}
+
+/// A copy that is removed unless it is finished, also when nothing waits for it any more.
+struct Unfinished(Option<(PathBuf, String)>);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let Some((state, id)) = &self.0 {
+            discard(state, id);
+        }
     }
-    made
 }
 
 /// Gives a fork a name that is easy to type: `fork-3`. One without a name is found by its id as well.
@@ -114,7 +124,9 @@ async fn take_up(
     let folder = folder(state, &id);
     let objects = WorkspaceStore::open(config.workspace(), state).map_err(WireError::Workspace)?;
     objects.restore_into(&tree, &folder).await.map_err(WireError::Workspace)?;
-    notes.extend(parents.and_then(|parent| clone::repository(&parent, &folder, state)));
+    if let Some(parent) = parents {
+        notes.extend(clone::repository(&parent, &folder, state).await);
+    }
     let held = (plan.changes.rules.as_slice(), plan.changes.consent.clone());
     let mut place = Place::configured(config, kind, (&folder, &id), held).await?;
     let wanted = (&plan.changes, origin);

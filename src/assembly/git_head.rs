@@ -1,8 +1,10 @@
 //! The commit a work tree is on and those made in it, read from what git keeps; runs git where reading is not enough.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::host_files;
 
@@ -97,20 +99,50 @@ fn text(path: &Path) -> Option<String> {
 }
 
 fn asked(root: &Path) -> Option<String> {
-    commit(git(root, &["rev-parse", "--verify", "HEAD"], LONGEST).ok()?.trim())
+    let child = git(root, &["rev-parse", "--verify", "HEAD"]).spawn().ok()?;
+    let output = ended(child)?.wait_with_output().ok()?;
+    commit(said(&output).ok()?.trim())
 }
 
-/// What git says, with a configuration that executes nothing and reaches nothing but this machine's files.
-pub fn git(root: &Path, arguments: &[&str], longest: Duration) -> Result<String, String> {
+/// What git says until `deadline`. It ends with everything it started as soon as nothing waits for it any more.
+pub async fn git_by(
+    root: &Path,
+    arguments: &[&str],
+    deadline: tokio::time::Instant,
+) -> Result<String, String> {
+    let mut git = tokio::process::Command::from(git(root, arguments));
+    let child = git.process_group(0).kill_on_drop(true).spawn();
+    let child = child.map_err(|error| format!("git cannot be started: {error}"))?;
+    let mut group = Group(child.id().and_then(|id| Pid::from_raw(id.cast_signed())));
+    let output = tokio::time::timeout_at(deadline, child.wait_with_output()).await;
+    let output = output.map_err(|_| "git took too long")?.map_err(|error| error.to_string())?;
+    group.0 = None;
+    said(&output)
+}
+
+/// A process group that is killed with this value.
+struct Group(Option<Pid>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // One that is gone is what was wanted.
+        let _ = self.0.map(|leader| kill_process_group(leader, Signal::KILL));
+    }
+}
+
+/// Git with a configuration that executes nothing and reaches nothing but this machine's files.
+fn git(root: &Path, arguments: &[&str]) -> Command {
     let mut git = Command::new("git");
     git.args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "protocol.allow=never"]);
     git.args(["-c", "protocol.file.allow=always"]).args(arguments).current_dir(root).env_clear();
     git.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_OPTIONAL_LOCKS", "0");
     git.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("LC_ALL", "C");
+    git.env("GIT_NO_LAZY_FETCH", "1");
     git.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = git.spawn().map_err(|error| format!("git cannot be started: {error}"))?;
-    let output = ended(child, longest).ok_or("git took too long")?.wait_with_output();
-    let output = output.map_err(|error| error.to_string())?;
+    git
+}
+
+fn said(output: &Output) -> Result<String, String> {
     match output.status.success() {
         true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
         false => {
@@ -122,10 +154,10 @@ pub fn git(root: &Path, arguments: &[&str], longest: Duration) -> Result<String,
 
 /// A process that has ended; none for one that took longer, which is killed. One of git's own files
 /// may be a pipe, which git waits for without end.
-fn ended(mut child: Child, longest: Duration) -> Option<Child> {
+fn ended(mut child: Child) -> Option<Child> {
     let since = Instant::now();
     while child.try_wait().ok()?.is_none() {
-        if since.elapsed() > longest {
+        if since.elapsed() > LONGEST {
             // One that ended meanwhile cannot be killed, and is waited for all the same.
             let _ = child.kill();
             let _ = child.wait();

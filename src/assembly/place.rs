@@ -16,6 +16,7 @@ use crate::arena::{ArenaPorts, Attendance, RoleSandboxes};
 use crate::bus::Bus;
 use crate::config::{Config, SandboxKind};
 use crate::eventlog::SessionLog;
+use crate::host_files;
 use crate::ports::{Checks as _, EventLog, Opens, Sandbox, TeamCache};
 use crate::protocol::event::CheckRan;
 use crate::protocol::need::Need;
@@ -37,7 +38,7 @@ pub async fn sandbox(config: &Config) -> Result<(SandboxSpec, Vec<String>), Wire
     let sandbox = confined(config, looked_at(config.sandbox(), config.workspace())).await?;
     let spec = sandbox.spec();
     let mut seen: Vec<String> = sandbox.way().into_iter().collect();
-    if spec.kind != "none" {
+    if spec.is_confining() {
         seen.extend(doors(&*sandbox).await);
     }
     sandbox.close().await;
@@ -86,9 +87,9 @@ pub async fn prove(config: &Config, kind: SandboxKind) -> Result<(SandboxSpec, V
     let sandbox = confined(config, looked_at(kind, &root)).await?;
     let spec = sandbox.spec();
     // Nothing is tried where nothing is refused: it would be done.
-    let proofs = match spec.kind.as_str() {
-        "none" => Vec::new(),
-        _ => proof::prove(&stage, &*sandbox).await,
+    let proofs = match spec.is_confining() {
+        false => Vec::new(),
+        true => proof::prove(&stage, &*sandbox).await,
     };
     sandbox.close().await;
     Ok((spec, proofs))
@@ -123,17 +124,8 @@ fn keeps_apart(config: &Config, root: &Path) -> Result<(), WireError> {
 
 /// Refuses a workspace that holds agon's own files, which no consent allows.
 pub fn holds_no_own_files(config: &Config, root: &Path) -> Result<(), WireError> {
-    let whole = |path: &Path| {
-        path.ancestors().find_map(|above| above.canonicalize().ok().map(|real| (real, above.to_owned())))
-    };
-    let real = |path: &Path| {
-        let (real, above) = whole(path)?;
-        Some(real.join(path.strip_prefix(above).ok()?))
-    };
-    let (Some(root), places) = (real(root), config.places()) else { return Ok(()) };
-    let own = [&places.state, &places.config, &places.cache].into_iter().filter_map(|own| real(own));
-    match own.into_iter().find(|own| own.starts_with(&root)) {
-        Some(own) => Err(WireError::HoldsOwn { workspace: root, own }),
+    match config.own_within(root) {
+        Some(own) => Err(WireError::HoldsOwn { workspace: host_files::real(root), own }),
         None => Ok(()),
     }
 }
@@ -177,7 +169,7 @@ impl Place {
         let notes = crash_journal::notes_of(&config.places().state);
         let mut notes = crash_journal::settle(&notes, root).map_err(WireError::Workspace)?;
         notes.extend(weaker);
-        let consent = consent.filter(|_| sandbox.spec().kind == "none");
+        let consent = consent.filter(|_| !sandbox.spec().is_confining());
         let place = Place::open(&config.places().state, root, sandbox)?;
         Ok(Place { cache: cache::port(config), consent, notes, ..place })
     }
@@ -203,9 +195,8 @@ impl Place {
         before: &Spec,
         (wanted, origin): (&Changes, Origin),
     ) -> Result<(Vec<Setting>, Spec), WireError> {
-        let here = WorkspaceSpec { places: before.workspace.places.clone(), ..self.workspace_spec() };
-        let from_here = taken_up::settings(config, before, wanted, origin)?;
-        let (mut changed, mut spec) = changes(config, before.clone(), (here, from_here), wanted)?;
+        let here = taken_up::settings(config, (before, self.workspace_spec()), wanted, origin)?;
+        let (mut changed, mut spec) = changes(config, before.clone(), here, wanted)?;
         self.notes.extend(windows::complete_settings(config, &mut changed, &mut spec).await);
         let plans = spec.permission == PermissionLevel::Plan;
         if wanted.squad.is_some() || session.has_open_turn() || plans {

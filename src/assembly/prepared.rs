@@ -172,5 +172,7 @@ impl Prepared {
 pub(super) fn discard(state: &Path, id: &str) {
     let store = SessionStore::new(state);
     let _ = store.find(id).and_then(|path| store.remove(&path));
-    let _ = std::fs::remove_dir_all(fork::folder(state, id));
+    let folder = fork::folder(state, id);
+    let _ = std::fs::remove_dir_all(&folder);
+    let _ = std::fs::remove_dir_all(folder.with_extension("git-clone"));
 }

@@ -1,4 +1,4 @@
-//! Turns configured connections into providers, and gathers the secrets that come with them.
+//! Turns configured connections into providers.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -68,7 +68,7 @@ pub(super) fn connect(
         if connected.providers.contains_key(&name.provider) {
             continue;
         }
-        let provider = provider(config, &name, answered, &mut connected.secrets)?;
+        let provider = provider(config, &name, answered)?;
         let table = config.file().providers.get(&name.provider);
         if let Some(limit) = table.and_then(|table| table.concurrent_calls) {
             connected.limits.insert(name.provider.clone(), limit.get());
@@ -91,7 +91,6 @@ fn provider(
     config: &Config,
     model: &ModelName,
     answered: &AnsweredCounts,
-    secrets: &mut Vec<(String, String)>,
 ) -> Result<Arc<dyn Provider>, WireError> {
     let name = model.provider.as_str();
     if is_builtin(config, name) {
@@ -102,7 +101,6 @@ fn provider(
         return Ok(Arc::new(answered.going_on(script, name)));
     }
     let connection = config.connection(name)?;
-    secrets.extend(connection.secrets(name));
     match connection {
         Connection::Script { file } => {
             let text = library::read_text(&file, MAX_SCRIPT)?;
@@ -118,7 +116,7 @@ fn provider(
 /// A provider, to ask it what it offers.
 pub(super) fn reach(config: &Config, provider_name: &str) -> Result<Arc<dyn Provider>, WireError> {
     let name = ModelName { provider: provider_name.to_owned(), model: String::new() };
-    provider(config, &name, &AnsweredCounts::default(), &mut Vec::new())
+    provider(config, &name, &AnsweredCounts::default())
 }
 
 /// The provider behind a connection over HTTP, by the row of its wire format.
@@ -167,6 +165,11 @@ pub(super) fn identity(config: &Config, name: &str) -> Option<String> {
 /// the user gave that name to one of their own.
 pub(super) fn is_builtin(config: &Config, provider: &str) -> bool {
     [demo::PROVIDER, LOG].contains(&provider) && !config.file().providers.contains_key(provider)
+}
+
+/// True for a model that answers as a recorded session did.
+pub(super) fn answers_from_a_log(config: &Config, name: &ModelName) -> bool {
+    name.provider == LOG && is_builtin(config, LOG)
 }
 
 /// True for a model of the demo: a script that knows its own task and no other.

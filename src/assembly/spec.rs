@@ -1,9 +1,11 @@
 //! Makes the spec a session is opened with out of the configuration and the files that count at that moment.
 
+use std::slice;
+
 use crate::arena::PROGRAM;
 use crate::assembly::squad::Crew;
 use crate::assembly::{Changes, WireError, cache, providers};
-use crate::config::{Config, ConfigError, ModelName, Trust, places, unknown};
+use crate::config::{Config, ConfigError, ModelName, Trust, unknown};
 use crate::library::{self, BadPersona, Library, demo};
 use crate::protocol::fit::did_you_mean;
 use crate::protocol::spec::{ModelSpec, PersonaSpec, Price, Spec, ToolSpec, WorkspaceSpec, names_tools};
@@ -14,11 +16,7 @@ const MAX_SPEC: usize = 700 * 1024;
 
 /// The personas that count here: of the binary, the user and, where it is trusted, the project.
 pub fn personas(config: &Config) -> Library {
-    let mut folders = vec![config.places().personas()];
-    if *config.trust() == Trust::Trusted {
-        folders.push(places::project_personas(config.workspace()));
-    }
-    Library::load(&folders)
+    Library::load(&config.personas())
 }
 
 /// Puts the spec of a new session together and checks that the session can be held to it. `default` is its model; one
@@ -145,8 +143,8 @@ pub fn persona_of<'a>(config: &Config, library: &'a Library, id: &str) -> Result
     if let Some(BadPersona { path, error, .. }) = library.broken().iter().find(is_meant) {
         return Err(WireError::BadPersona { path: path.clone(), error: error.clone() });
     }
-    let theirs = || Library::load(&[places::project_personas(config.workspace())]);
-    if *config.trust() == Trust::Untrusted && theirs().get(id).is_some() {
+    let theirs = config.project_if(Trust::Untrusted).map(|project| slice::from_ref(&project.personas));
+    if theirs.is_some_and(|theirs| Library::load(theirs).get(id).is_some()) {
         let (id, root) = (id.to_owned(), config.workspace().to_owned());
         return Err(WireError::Untrusted { what: "persona", id, root });
     }

@@ -1,9 +1,9 @@
 //! What a squad brings into a session: its blueprint, the personas of its roles and their models.
 
-use std::path::PathBuf;
+use std::slice;
 
 use crate::assembly::{WireError, spec};
-use crate::config::{Config, ConfigError, Trust, places};
+use crate::config::{Config, ConfigError, Trust};
 use crate::library::blueprint::{self, BlueprintError};
 use crate::protocol::blueprint::Known;
 use crate::protocol::spec::{Blueprint, PersonaSpec, Spec, ToolSpec};
@@ -50,7 +50,7 @@ impl Crew {
         };
         let known = Known { tools, persona: &|id| library.get(id).is_some(), model: &unknown };
         let wanted = wish.blueprint.as_deref().unwrap_or(blueprint::DEFAULT);
-        let found = blueprint::find(wanted, &folders(config), &known);
+        let found = blueprint::find(wanted, &config.blueprints(), &known);
         let mut blueprint = found.map_err(|error| not_found(config, wanted, error))?;
         blueprint.checks.extend(wish.checks.iter().cloned());
         let mut personas: Vec<PersonaSpec> = Vec::new();
@@ -85,26 +85,16 @@ impl Crew {
     }
 }
 
-/// Where blueprints are looked up by name: the user's, then, where it is trusted, the project's. A
-/// blueprint's checks are commands, so a project that nobody trusts brings none.
-fn folders(config: &Config) -> Vec<PathBuf> {
-    let mut folders = vec![config.places().blueprints()];
-    if *config.trust() == Trust::Trusted {
-        folders.push(places::project_blueprints(config.workspace()));
-    }
-    folders
-}
-
 /// The blueprints that can be named here.
 pub fn blueprints(config: &Config) -> Vec<String> {
-    blueprint::names(&folders(config))
+    blueprint::names(&config.blueprints())
 }
 
 /// Why there is no such blueprint: the project that has it is not trusted, or nobody has it.
 fn not_found(config: &Config, wanted: &str, error: BlueprintError) -> WireError {
-    let theirs = || blueprint::names(&[places::project_blueprints(config.workspace())]);
-    let is_unknown = matches!(error, BlueprintError::Unknown { .. });
-    if is_unknown && *config.trust() == Trust::Untrusted && theirs().iter().any(|name| name == wanted) {
+    let theirs = config.project_if(Trust::Untrusted).map(|project| slice::from_ref(&project.blueprints));
+    let is_theirs = theirs.is_some_and(|theirs| blueprint::names(theirs).iter().any(|name| name == wanted));
+    if is_theirs && matches!(error, BlueprintError::Unknown { .. }) {
         let (id, root) = (wanted.to_owned(), config.workspace().to_owned());
         return WireError::Untrusted { what: "blueprint", id, root };
     }

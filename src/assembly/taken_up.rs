@@ -4,11 +4,13 @@
 use std::path::{Path, PathBuf};
 
 use super::change::Changes;
-use super::{WireError, fork, ownership, spec};
+use super::{WireError, fork, ownership, providers, spec};
 use crate::config::{Config, ConfigError, SandboxKind};
 use crate::eventlog::SessionPath;
+use crate::protocol::message::Effort;
 use crate::protocol::spec::{
-    Blueprint, Limits, ModelSpec, PermissionLevel, Policy, RetrySpec, SandboxSpec, Setting, Spec,
+    Blueprint, Limits, ModelSpec, PermissionLevel, PersonaSpec, Policy, RetrySpec, SandboxSpec, Setting,
+    Spec, WorkspaceSpec,
 };
 use crate::protocol::text::name_shown;
 
@@ -33,8 +35,8 @@ pub(super) fn origin(state: &Path, session: &SessionPath) -> (Origin, Option<Pat
     }
 }
 
-/// The sandbox that is wanted here: by flag, else by configuration, or that of the log where it is stronger. Where a log names a kind that is not known,
-/// somebody has to name one.
+/// The sandbox that is wanted here: by flag, else by configuration, or that of the log where it is stronger. Where a
+/// log names a kind that is not known, somebody has to name one.
 pub(super) fn kind(
     config: &Config,
     wanted: &Changes,
@@ -58,74 +60,92 @@ fn strength(kind: SandboxKind) -> u8 {
     }
 }
 
-/// The settings that come from here: the policy whoever's the log is, and for a foreign log what else would let it do
-/// more than a new session.
+/// The settings that come from the configuration and `wanted`.
 pub(super) fn settings(
     config: &Config,
-    spec: &Spec,
+    (spec, workspace): (&Spec, WorkspaceSpec),
     wanted: &Changes,
     origin: Origin,
 ) -> Result<Vec<Setting>, WireError> {
     let mut policy = config.policy();
     policy.add(&wanted.rules);
-    let (retry, limits) = (config.retry(), config.limits());
-    let level = wanted.permission.unwrap_or(config.permission().stricter(spec.permission));
-    let mut changed = of_here(spec, Here { policy: &policy, level, retry: &retry, limits: &limits }, origin);
-    if origin == Origin::Foreign {
-        changed.extend(models(config, spec)?);
-    }
-    Ok(changed)
+    let here = Here {
+        workspace,
+        policy,
+        level: wanted.permission.unwrap_or(config.permission().stricter(spec.permission)),
+        retry: config.retry(),
+        limits: config.limits(),
+        effort: wanted.effort.or(config.file().effort),
+        model: &|name| {
+            let name = name.parse().map_err(ConfigError::from)?;
+            match providers::answers_from_a_log(config, &name) {
+                true => Err(WireError::Replays(name.to_string())),
+                false => spec::model(config, &name),
+            }
+        },
+    };
+    of_here(spec, here, origin)
 }
 
 /// What holds here, whatever a log says.
-#[derive(Clone, Copy)]
 pub(super) struct Here<'a> {
-    pub policy: &'a Policy,
+    pub workspace: WorkspaceSpec,
+    pub policy: Policy,
     pub level: PermissionLevel,
-    pub retry: &'a RetrySpec,
-    pub limits: &'a Limits,
+    pub retry: RetrySpec,
+    pub limits: Limits,
+    pub effort: Option<Effort>,
+    /// A model by its name, prices among it.
+    pub model: &'a dyn Fn(&str) -> Result<ModelSpec, WireError>,
 }
 
-/// The recorded models as they are configured here, prices among it, in the order they have; none where they are alike.
-fn models(config: &Config, spec: &Spec) -> Result<Vec<Setting>, WireError> {
-    let here = |model: &ModelSpec| {
-        let name = model.name.parse().map_err(ConfigError::from)?;
-        spec::model(config, &name)
-    };
-    let here = spec.models.iter().map(here).collect::<Result<Vec<_>, _>>()?;
-    let differ = here != spec.models;
-    Ok(here.into_iter().filter(|_| differ).map(|spec| Setting::Model { spec, default: false }).collect())
+/// The settings that come from here: policy, level and workspace whoever's the log is, and for a foreign log what else
+/// would let it do more than a new session.
+pub(super) fn of_here(spec: &Spec, here: Here<'_>, origin: Origin) -> Result<Vec<Setting>, WireError> {
+    let mut changed = vec![Setting::Policy(here.policy), Setting::Permission(here.level)];
+    if origin == Origin::Foreign {
+        changed.push(Setting::Limits(stricter(&spec.limits, &here.limits)));
+        changed.push(Setting::Retry(here.retry));
+        changed.push(Setting::Effort(Effort::lower(spec.effort, here.effort)));
+        changed.extend(spec.blueprint.as_ref().map(|it| Setting::Blueprint(tame(it, here.effort))));
+    }
+    changed.retain(|setting| changes_anything(spec, setting));
+    if origin == Origin::Foreign {
+        // All or none of them, so that they keep their order.
+        let models =
+            spec.models.iter().map(|model| (here.model)(&model.name)).collect::<Result<Vec<_>, _>>()?;
+        let models = Some(models).filter(|models| *models != spec.models).into_iter().flatten();
+        changed.extend(models.map(|spec| Setting::Model { spec, default: false }));
+        let own = |persona: &PersonaSpec| PersonaSpec {
+            effort: less(persona.effort, here.effort),
+            ..persona.clone()
+        };
+        let personas: Vec<_> = spec.personas.iter().map(own).collect();
+        let personas = Some(personas).filter(|personas| *personas != spec.personas).into_iter().flatten();
+        changed.extend(personas.map(|spec| Setting::Persona { spec, default: false }));
+    }
+    changed.extend(Some(Setting::Workspace(here.workspace)).filter(|it| changes_anything(spec, it)));
+    Ok(changed)
 }
 
-/// The same for a program that has no configuration.
-pub(super) fn of_here(spec: &Spec, here: Here<'_>, origin: Origin) -> Vec<Setting> {
-    let mut changed = Vec::new();
-    if *here.policy != spec.policy {
-        changed.push(Setting::Policy(here.policy.clone()));
-    }
-    if here.level != spec.permission {
-        changed.push(Setting::Permission(here.level));
-    }
-    let limits = stricter(&spec.limits, here.limits);
-    if origin == Origin::Foreign && limits != spec.limits {
-        changed.push(Setting::Limits(limits));
-    }
-    if origin == Origin::Foreign && *here.retry != spec.retry {
-        changed.push(Setting::Retry(here.retry.clone()));
-    }
-    let tame = spec.blueprint.as_ref().map(|blueprint| (blueprint, without_commands(blueprint)));
-    if let (Origin::Foreign, Some((blueprint, tame))) = (origin, tame)
-        && tame != *blueprint
-    {
-        changed.push(Setting::Blueprint(tame));
-    }
-    changed
+/// True when a setting makes a spec another one.
+pub(super) fn changes_anything(spec: &Spec, setting: &Setting) -> bool {
+    let mut changed = spec.clone();
+    changed.set(setting);
+    changed != *spec
+}
+
+/// The effort of a role or persona, as far as it is not above that of here.
+fn less(own: Option<Effort>, here: Option<Effort>) -> Option<Effort> {
+    own.and_then(|own| Effort::lower(Some(own), here))
 }
 
 /// A blueprint whose checks run by themselves, and whose roles choose their sandbox, is code.
-fn without_commands(blueprint: &Blueprint) -> Blueprint {
+fn tame(blueprint: &Blueprint, effort: Option<Effort>) -> Blueprint {
     let mut tame = Blueprint { checks: Vec::new(), ..blueprint.clone() };
-    tame.roles.iter_mut().for_each(|role| role.sandbox = None);
+    for role in &mut tame.roles {
+        (role.sandbox, role.effort) = (None, less(role.effort, effort));
+    }
     tame
 }
 
@@ -188,10 +208,19 @@ pub(super) fn differences(before: &Spec, now: &Spec, origin: Origin, is_copy: bo
     if origin == Origin::Foreign && before.limits != now.limits {
         lines.push("limits: those of your configuration apply where they are lower".to_owned());
     }
+    if origin == Origin::Foreign && efforts(before) != efforts(now) {
+        lines.push("effort: that of your configuration applies where it is lower".to_owned());
+    }
     if origin == Origin::Foreign && before.retry != now.retry {
         lines.push("retries: those of your configuration".to_owned());
     }
     lines
+}
+
+/// What is asked of models: in the session, by its personas, by its roles.
+fn efforts(spec: &Spec) -> Vec<Option<Effort>> {
+    let roles = spec.blueprint.iter().flat_map(|blueprint| &blueprint.roles).map(|role| role.effort);
+    spec.personas.iter().map(|persona| persona.effort).chain(roles).chain([spec.effort]).collect()
 }
 
 /// Names that others chose, few and short enough for one line.

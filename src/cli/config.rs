@@ -89,7 +89,7 @@ fn trust(
     let recorded = recorded.with_context(|| format!("cannot record trust in `{}`", places.trust().display()));
     recorded.map_err(|error| Failure::new(USAGE, error))?;
     let verb = if trusted { "trusted as it is now" } else { "not trusted any more" };
-    for file in &digest.files {
+    for file in digest.files() {
         output.say(&format!("{}: {verb}", file.display()));
     }
     Ok(())

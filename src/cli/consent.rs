@@ -8,7 +8,7 @@ use crate::cli::output::Output;
 use crate::cli::typed_lines;
 use crate::config::Config;
 use crate::host::{self, Person, Question};
-use crate::protocol::text::name_shown;
+use crate::projection::visible;
 
 /// The person at the terminal.
 #[derive(Clone, Copy)]
@@ -40,16 +40,20 @@ impl Person for AtTerminal {
                 output.tell("`agon doctor` says more. May they work with your own rights? yes | no: ");
             }
             Question::Wide { workspace, why } => {
-                output.alarm(&format!("the workspace would be `{}`: {why}", workspace.display()));
+                output.alarm(&format!("the workspace would be `{}`: {why}", visible::path(&workspace)));
                 output.tell("Agents could read and change every file in it. Work there? yes | no: ");
             }
             Question::Folder { id, root } => {
-                let root = name_shown(&root.to_string_lossy()).into_owned();
+                let root = visible::path(&root);
                 output.say(&format!("session {id} was not begun here; its log names the folder {root}"));
                 if let Ok(here) = std::env::current_dir() {
-                    output.say(&format!("the present folder is {}", here.display()));
+                    output.say(&format!("the present folder is {}", visible::path(&here)));
                 }
                 output.tell("Type yes to let the session work in the folder of its log: ");
+            }
+            Question::Beside { why } => {
+                output.say(&why);
+                output.tell("Look and plan beside it (level plan), and change nothing? yes | no: ");
             }
         }
         typed_lines::yes().await

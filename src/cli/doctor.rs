@@ -296,10 +296,11 @@ fn keys(config: &Config) -> Check {
     }
 }
 
-/// Which values of the environment are blanked out, by name, and which of a telling name are not.
+/// Which values of the environment and the configuration are blanked out, by name, and which of a telling name are not.
 fn redaction(config: &Config) -> Check {
     let Secrets { taken, left_out } = config.secrets();
-    let names: Vec<&str> = taken.iter().map(|(name, _)| name.as_str()).collect();
+    let mut names: Vec<&str> = taken.iter().map(|(name, _)| name.as_str()).collect();
+    names.dedup();
     let found = match names.as_slice() {
         [] => "no value of the environment is hidden".to_owned(),
         names => format!("hidden: {}", names.join(", ")),

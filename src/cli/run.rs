@@ -8,6 +8,7 @@ use crate::cli::args::{
 use crate::cli::consent::{AtTerminal, about_workspace};
 use crate::cli::desk::PERSON;
 use crate::cli::error::{DONE, Failure};
+use crate::cli::interrupts::unless_interrupted;
 use crate::cli::output::Output;
 use crate::cli::plan::{self, RunPlan, ShowPlan};
 use crate::cli::sessions;
@@ -277,7 +278,7 @@ pub(super) async fn prepare_copy(
     output: Output,
 ) -> Result<Prepared, Failure> {
     let who = (show.answers(), &show.person(output));
-    let mut copy = Host::at(config.places()).fork(config, plan, who).await?;
+    let mut copy = unless_interrupted(Host::at(config.places()).fork(config, plan, who)).await??;
     if !show.loud.quiet {
         let id = phrases::short_id(&copy.id);
         output.say(&format!("forked into {id}, which works in {}", copy.workspace.display()));
@@ -331,7 +332,7 @@ async fn config_of(
 /// Nobody works without a sandbox unawares.
 pub(super) fn warn_of_sandbox(handle: &Handle, is_quiet: bool, output: Output) {
     let sandbox = handle.sandbox();
-    if sandbox.kind == "none" {
+    if !sandbox.is_confining() {
         output.alarm(&format!("UNCONFINED: {}", sandbox.gaps.join("; ")));
     }
     if !is_quiet {

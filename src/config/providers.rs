@@ -144,18 +144,6 @@ impl Connection {
             Connection::Script { .. } => true,
         }
     }
-
-    /// Texts that must never reach a log or a screen: name and value.
-    pub fn secrets(&self, provider: &str) -> Vec<(String, String)> {
-        let Connection::Http { key, headers, .. } = self else { return Vec::new() };
-        let keys = key.iter().map(|key| (provider.to_owned(), key.reveal().to_owned()));
-        let headers = headers.iter().filter(|(name, _)| is_secret_header(name)).flat_map(|(name, value)| {
-            // `Bearer abc` would otherwise hide only the pair, not the token alone.
-            let token = value.rsplit(' ').next().unwrap_or(value);
-            [value.as_str(), token].map(|value| (format!("{provider} {name}"), value.to_owned()))
-        });
-        keys.chain(headers).collect()
-    }
 }
 
 /// The environment variables that a preset or a table names for its key.
@@ -284,7 +272,8 @@ mod tests {
         let set = environment(&[("XAI_API_KEY", "k-123456789")]);
         // Two keys: that of the environment, which the user has just set.
         let connection = connect("xai", &table, "/".as_ref(), (&set, Some(Secret::new("k-stored")))).unwrap();
-        assert_eq!(connection.secrets("xai"), [("xai".to_owned(), "k-123456789".to_owned())]);
+        let Connection::Http { key: Some(key), .. } = &connection else { panic!("{connection:?}") };
+        assert_eq!(key.reveal(), "k-123456789");
         assert!(!format!("{connection:?}").contains("k-123"));
     }
 

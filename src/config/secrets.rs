@@ -1,9 +1,10 @@
-//! Which values of the environment are blanked out of all that is recorded and shown, by the names of their variables.
+//! Which values of the environment and of the configuration are blanked out of all that is recorded and shown.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::config::Environment;
+use crate::arena::unfit_to_hide;
+use crate::config::{Config, Environment, providers};
 
 /// How names end that commonly hold secrets, in whatever case and whatever number follows.
 const ENDINGS: [&str; 14] = [
@@ -26,16 +27,40 @@ const ENDINGS: [&str; 14] = [
 /// A value that no provider names is blanked out from this length on, in bytes.
 const SHORTEST: usize = 16;
 
-/// A value that a provider names is blanked out from this length on, in bytes.
-const SHORTEST_NAMED: usize = 8;
-
-/// The variables whose names commonly hold secrets: those that are blanked out, and those that are not.
+/// What commonly holds secrets, by name: what is blanked out, and what is not.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secrets {
     /// Name and value.
     pub taken: Vec<(String, String)>,
     /// Name, and why its value is left as it is.
     pub left_out: Vec<(String, &'static str)>,
+}
+
+impl Config {
+    /// The values that are blanked out: of the environment, the stored keys, and what the tables of all providers hold. A
+    /// session may go over to any of them while it runs.
+    pub fn secrets(&self) -> Secrets {
+        let ignored = self.file.redaction.as_ref().map_or(&[][..], |table| &table.ignore);
+        let mut secrets =
+            Secrets::of(&self.environment, &providers::key_names(&self.file.providers), ignored);
+        for (name, value) in self.keys.secrets() {
+            secrets.add(&name, &value, unfit_to_hide, ignored);
+        }
+        for (provider, table) in &self.file.providers {
+            for password in table.base_url.iter().flat_map(|url| passwords(url)) {
+                secrets.add(&format!("{provider} base_url"), &password, unfit_to_hide, ignored);
+            }
+            let headers = table.headers.iter().filter(|(name, _)| providers::is_secret_header(name));
+            for (name, value) in headers {
+                let name = format!("{provider} {name}");
+                secrets.add(&name, value, unfit_to_hide, ignored);
+                // `Bearer abc` would otherwise hide only the pair, not the token alone.
+                let token = value.rsplit(' ').next().filter(|token| unfit_to_hide(token).is_none());
+                token.into_iter().for_each(|token| secrets.add(&name, token, unfit_to_hide, ignored));
+            }
+        }
+        secrets
+    }
 }
 
 impl Secrets {
@@ -48,23 +73,31 @@ impl Secrets {
             let plain = name.trim_end_matches(|c: char| c == '_' || c.is_ascii_digit()).to_ascii_uppercase();
             let tells = named.contains(name) || ENDINGS.iter().any(|ending| plain.ends_with(ending));
             // Whatever an address is called by, the password in it is one; the rest of it may be shown.
-            let (value, is_named) = match password(value) {
-                Some(password) => (password, true),
-                None if tells => (value.to_owned(), named.contains(name)),
-                None => continue,
-            };
-            let value = value.as_str();
-            let why = match ignored.iter().any(|ignored| ignored == name) {
-                true => Some("named in [redaction] ignore"),
-                false if is_named => harmless_named(value),
-                false => harmless(value),
-            };
-            match why {
-                Some(why) => secrets.left_out.push((name.to_owned(), why)),
-                None => secrets.taken.push((name.to_owned(), value.to_owned())),
+            let passwords = passwords(value);
+            let is_named = named.contains(name);
+            match passwords.is_empty() {
+                false => passwords.iter().for_each(|one| secrets.add(name, one, unfit_to_hide, ignored)),
+                true if is_named => secrets.add(name, value, unfit_to_hide, ignored),
+                true if tells => secrets.add(name, value, harmless, ignored),
+                true => {}
             }
         }
         secrets
+    }
+
+    /// Takes a value, or the reason why it is left as it is.
+    fn add(&mut self, name: &str, value: &str, fault: fn(&str) -> Option<&'static str>, ignored: &[String]) {
+        let why = match ignored.iter().any(|ignored| ignored == name) {
+            true => Some("named in [redaction] ignore"),
+            false => fault(value),
+        };
+        let (name, value) = (name.to_owned(), value.to_owned());
+        match why {
+            Some(why) if self.left_out.contains(&(name.clone(), why)) => {}
+            Some(why) => self.left_out.push((name, why)),
+            None if self.taken.contains(&(name.clone(), value.clone())) => {}
+            None => self.taken.push((name, value)),
+        }
     }
 }
 
@@ -76,24 +109,31 @@ impl std::fmt::Debug for Secrets {
     }
 }
 
-/// The password of an address.
-fn password(value: &str) -> Option<String> {
-    let url = reqwest::Url::parse(value).ok().filter(reqwest::Url::has_host)?;
-    url.password().filter(|password| !password.is_empty()).map(str::to_owned)
+/// The password of an address, as it is written there and as it is meant: programs log the one and send the other.
+fn passwords(value: &str) -> Vec<String> {
+    let is_address = reqwest::Url::parse(value).is_ok_and(|url| url.has_host() && url.password().is_some());
+    let written = value.split_once("://").filter(|_| is_address).and_then(|(_, rest)| {
+        let authority = rest.split(['/', '\\', '?', '#']).next()?;
+        authority.rsplit_once('@')?.0.split_once(':').map(|(_, password)| password)
+    });
+    let written = written.filter(|password| !password.is_empty());
+    let mut both: Vec<String> = written.into_iter().flat_map(|it| [it.to_owned(), decoded(it)]).collect();
+    both.dedup();
+    both
 }
 
-/// Why a value that a provider names is not blanked out, if so: words of the log itself would be.
-fn harmless_named(value: &str) -> Option<&'static str> {
-    match value {
-        value if value.len() < SHORTEST_NAMED => Some("shorter than 8 bytes"),
-        value if is_word(value) => Some("only lower-case letters"),
-        _ => None,
+/// A text without percent-encoding.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('%') {
+        bytes.extend(before.bytes());
+        let byte = after.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(byte.unwrap_or(b'%'));
+        rest = if byte.is_some() { &after[2..] } else { after };
     }
-}
-
-/// What the arena takes for a word and not for a secret.
-fn is_word(value: &str) -> bool {
-    value.len() < 24 && value.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+    bytes.extend(rest.bytes());
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Why a value is no secret, if it is none.
@@ -101,13 +141,11 @@ fn harmless(value: &str) -> Option<&'static str> {
     let is_url = reqwest::Url::parse(value).is_ok_and(|url| url.has_host() && url.username().is_empty());
     match value {
         value if value.len() < SHORTEST => Some("shorter than 16 bytes"),
-        value if is_word(value) || value.bytes().all(|byte| byte.is_ascii_lowercase()) => {
-            Some("only lower-case letters")
-        }
+        value if value.bytes().all(|byte| byte.is_ascii_lowercase()) => Some("only lower-case letters"),
         value if value.parse::<f64>().is_ok() => Some("a number"),
         _ if is_url => Some("an address without a password"),
-        value if Path::new(value).exists() => Some("a path that exists"),
-        _ => None,
+        value if Path::new(value).is_absolute() && Path::new(value).exists() => Some("a path that exists"),
+        value => unfit_to_hide(value),
     }
 }
 
@@ -160,6 +198,26 @@ mod tests {
     }
 
     #[test]
+    fn the_password_of_an_address_is_hidden_as_it_is_written_and_as_it_is_meant() {
+        for (address, both) in [
+            ("postgres://ann:p%40ss%2Fword1@host/db", vec!["p%40ss%2Fword1", "p@ss/word1"]),
+            ("redis://:pass|word^1@host", vec!["pass|word^1"]),
+            ("https://ann:a@b:c%zz@host?x=@y", vec!["a@b:c%zz"]),
+            ("https://ann@host:80/a:b@c", vec![]),
+            ("https://host/p", vec![]),
+        ] {
+            assert_eq!(passwords(address), both, "{address}");
+        }
+        let environment =
+            Environment::from_iter([("DB".to_owned(), "postgres://ann:p%40ss%2Fword1@host/db".to_owned())]);
+        let taken = Secrets::of(&environment, &BTreeSet::new(), &[]).taken;
+        assert_eq!(
+            taken.iter().map(|(_, value)| value.as_str()).collect::<Vec<_>>(),
+            ["p%40ss%2Fword1", "p@ss/word1"]
+        );
+    }
+
+    #[test]
     fn what_is_no_secret_is_left_out_and_says_why() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a-long-enough-name").display().to_string();
@@ -171,6 +229,7 @@ mod tests {
             ("D_SECRET", "1234567890123456789"),
             ("E_PASSWORD", "correcthorsebatterystaple"),
             ("F_KEY", "0123456789abcdef"),
+            ("G_KEY", "src/config/secrets.rs"),
             ("MY_PROVIDER", "a_plain_word"),
             ("OPENAI_API_KEY", "1234567"),
             ("TEST_DB", "postgres://postgres:postgres@localhost/db"),
@@ -187,6 +246,8 @@ mod tests {
             ("TEST_DB", "only lower-case letters"),
         ];
         let left_out = why.map(|(name, why)| (name.to_owned(), why)).to_vec();
-        assert_eq!(secrets(&pairs, &["F_KEY"]), (vec![], left_out));
+        // A relative path is one in some folder only.
+        assert!(Path::new("src/config/secrets.rs").exists());
+        assert_eq!(secrets(&pairs, &["F_KEY"]), (vec!["G_KEY".to_owned()], left_out));
     }
 }

@@ -1,5 +1,6 @@
 //! Which projects' files count in full, and what an untrusted one may say; asks nobody.
 
+use std::borrow::Cow;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -8,8 +9,8 @@ use sha2::{Digest, Sha256};
 use toml::Value;
 
 use crate::config::layer::{KeyPath, Layer, Leaf, read_bounded};
-use crate::config::{ConfigError, Places, places};
-use crate::library::files_ending;
+use crate::config::{Config, ConfigError, Places, places};
+use crate::library::{FileError, Texts, blueprint, persona};
 use crate::protocol::expand::hex;
 use crate::protocol::message::Effort;
 use crate::protocol::spec::PermissionLevel;
@@ -25,13 +26,16 @@ pub enum Trust {
     Untrusted,
 }
 
-/// What a project's own files hold: its path and content, so that a copy elsewhere or a change asks again.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a project's own files hold: its path and content, so that a copy elsewhere or a change asks again. What is used
+/// of them is what was digested, whatever is in the files by then.
+#[derive(Debug)]
 pub struct ProjectDigest {
-    /// Files that count: the configuration, the personas and the blueprints.
-    pub files: Vec<PathBuf>,
-    /// The configuration's text, so that what is used is what was digested.
+    /// The configuration's text.
     pub config: Option<String>,
+    /// Its personas.
+    pub personas: Texts,
+    /// Its blueprints.
+    pub blueprints: Texts,
     hex: String,
     root: PathBuf,
 }
@@ -40,26 +44,46 @@ impl ProjectDigest {
     /// Digests the files; `None` when there are none.
     pub fn of(workspace: &Path) -> Result<Option<Self>, ConfigError> {
         let root = workspace.canonicalize().map_err(|error| ConfigError::read(workspace, error))?;
-        let mut files = vec![places::project_file(&root)];
-        files.extend(files_ending(&places::project_personas(&root), "md")?);
-        files.extend(files_ending(&places::project_blueprints(&root), "toml")?);
+        let mut digest = ProjectDigest {
+            config: read_bounded(&places::project_file(&root))?,
+            personas: persona::read(&places::project_personas(&root)),
+            blueprints: blueprint::read(&places::project_blueprints(&root)),
+            hex: String::new(),
+            root,
+        };
+        let unread =
+            digest.personas.values().chain(digest.blueprints.values()).filter_map(|it| it.as_ref().err());
+        if let Some(error) = unread.into_iter().find(|error| matches!(error, FileError::Special { .. })) {
+            return Err(ConfigError::File(error.clone()));
+        }
         let mut hasher = Sha256::new();
         hasher.update(b"agon-trust-1\0");
-        hasher.update(root.as_os_str().as_encoded_bytes());
-        let (mut found, mut config) = (Vec::new(), None);
-        for path in files {
-            let Some(text) = read_bounded(&path)? else { continue };
+        hasher.update(digest.root.as_os_str().as_encoded_bytes());
+        let mut is_empty = true;
+        for (path, text) in digest.pieces() {
             for piece in [path.as_os_str().as_encoded_bytes(), text.as_bytes()] {
                 hasher.update((piece.len() as u64).to_be_bytes());
                 hasher.update(piece);
             }
-            if path == places::project_file(&root) {
-                config = Some(text);
-            }
-            found.push(path);
+            is_empty = false;
         }
-        let hex = hex(&hasher.finalize());
-        Ok((!found.is_empty()).then_some(ProjectDigest { files: found, config, hex, root }))
+        digest.hex = hex(&hasher.finalize());
+        Ok((!is_empty).then_some(digest))
+    }
+
+    /// Each file with its text, or with why it has none.
+    fn pieces(&self) -> impl Iterator<Item = (PathBuf, Cow<'_, str>)> {
+        let config = self.config.iter().map(|text| (places::project_file(&self.root), text.into()));
+        let others = self.personas.iter().chain(&self.blueprints).map(|(path, text)| {
+            let unread = |error: &FileError| Cow::from(format!("\0{error}"));
+            (path.clone(), text.as_ref().map_or_else(unread, Cow::from))
+        });
+        config.chain(others)
+    }
+
+    /// The files that count: the configuration, the personas and the blueprints.
+    pub fn files(&self) -> impl Iterator<Item = PathBuf> {
+        self.pieces().map(|(path, _)| path)
     }
 
     /// True when exactly this content was trusted at this place.
@@ -79,6 +103,39 @@ impl ProjectDigest {
             _ => Ok(()),
         }
     }
+}
+
+impl Config {
+    /// The persona files that count here: the user's, then, where it is trusted, the project's as it was trusted.
+    pub fn personas(&self) -> Vec<Texts> {
+        let project = self.project_if(Trust::Trusted).map(|project| project.personas.clone());
+        std::iter::once(persona::read(&self.places.personas())).chain(project).collect()
+    }
+
+    /// The same for blueprints. Their checks are commands, so a project that is not trusted brings none.
+    pub fn blueprints(&self) -> Vec<Texts> {
+        let project = self.project_if(Trust::Trusted).map(|project| project.blueprints.clone());
+        std::iter::once(blueprint::read(&self.places.blueprints())).chain(project).collect()
+    }
+
+    /// What the project had when this was loaded, if that is trusted, or not, as is said.
+    pub fn project_if(&self, trust: Trust) -> Option<&ProjectDigest> {
+        self.project.as_deref().filter(|_| self.trust == trust)
+    }
+}
+
+/// Whether the project's files count in full, what they hold, and its layer.
+pub(super) fn read_project(
+    workspace: &Path,
+    places: &Places,
+) -> Result<(Trust, Option<ProjectDigest>, Layer), ConfigError> {
+    let Some(digest) = ProjectDigest::of(workspace)? else {
+        return Ok((Trust::Nothing, None, Layer::default()));
+    };
+    let parsed = digest.config.as_deref().map(|text| Layer::parse(text, &places::project_file(workspace)));
+    let layer = parsed.transpose()?.unwrap_or_default();
+    let trust = if digest.is_recorded(places) { Trust::Trusted } else { Trust::Untrusted };
+    Ok((trust, Some(digest), layer))
 }
 
 /// Keeps of an untrusted project's layer what only tightens or names what the user already has.
@@ -106,15 +163,15 @@ pub fn hold_level(mut project: Layer, below: &Layer) -> (Layer, Vec<String>) {
         let loosens = key.words()[..] == ["permission"] && !is_stricter(&leaf.value, below.0.get(key));
         if loosens {
             let place = leaf.sources.first().map(ToString::to_string).unwrap_or_default();
-            warnings.push(format!("`{key}` ({place}) is ignored: {STRICTER}"));
+            warnings.push(format!(
+                "`{key}` ({place}) is ignored: a project can only set a stricter level; use `--permission` or your own \
+                 configuration"
+            ));
         }
         !loosens
     });
     (project, warnings)
 }
-
-const STRICTER: &str =
-    "a project can only set a stricter level; use `--permission` or your own configuration";
 
 /// A word that is no level is left for the check of the whole file to name.
 fn is_stricter(value: &Value, below: Option<&Leaf>) -> bool {
@@ -137,9 +194,8 @@ fn judge(key: &KeyPath, leaf: Leaf, below: &Layer) -> Result<(Option<Leaf>, Opti
         ["effort"] => refused("an untrusted project may only lower the effort"),
         ["limits", _] if is_tighter(&leaf.value, below.0.get(key)) => Ok((Some(leaf), None)),
         ["limits", _] => refused("an untrusted project may only tighten limits"),
-        ["permission"] if is_stricter(&leaf.value, below.0.get(key)) => Ok((Some(leaf), None)),
-        ["permission"] => refused(STRICTER),
-        ["names", _] => Ok((Some(leaf), None)),
+        // Held to a stricter level whether the project is trusted or not.
+        ["permission"] | ["names", _] => Ok((Some(leaf), None)),
         ["policy", "rules"] => Ok(keep_strict_rules(leaf, &place)),
         _ => refused("this project is not trusted"),
     }
@@ -233,8 +289,6 @@ mod tests {
         {
             let (user, project) =
                 (format!("permission = \"{user}\"\n"), format!("permission = \"{project}\"\n"));
-            let (kept, warnings) = restricted(&project, &user);
-            assert_eq!((kept.len() == 1, warnings.is_empty()), (is_kept, is_kept), "{user}{project}");
             let below = Layer::parse(&user, Path::new("user")).unwrap();
             let (kept, warnings) = hold_level(Layer::parse(&project, Path::new("p")).unwrap(), &below);
             assert_eq!((kept.0.len() == 1, warnings.is_empty()), (is_kept, is_kept), "{user}{project}");

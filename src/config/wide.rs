@@ -4,9 +4,13 @@ use std::path::{Path, PathBuf};
 
 use crate::config::Config;
 use crate::config::file::WorkspaceTable;
+use crate::host_files::real;
 
 /// Folders of the system that hold no projects.
-const SYSTEM: [&str; 3] = ["/proc", "/sys", "/dev"];
+const SYSTEM: &str = "/proc /sys /dev /boot /bin /sbin /lib /lib32 /lib64 /libx32 /usr/bin /usr/sbin /usr/lib \
+                      /usr/lib32 /usr/lib64 /usr/libx32 /usr/libexec /usr/local/bin /usr/local/sbin /usr/local/lib";
+/// Folders of the system that may hold projects further down.
+const ABOVE: [&str; 3] = ["/run", "/var", "/usr/local"];
 /// Folders whose children are homes.
 const HOMES: [&str; 2] = ["/home", "/Users"];
 
@@ -19,12 +23,18 @@ impl Config {
         if allowed.map(|folder| real(Path::new(folder))).any(|folder| folder == *root) {
             return None;
         }
-        let places = [&self.places.state, &self.places.config, &self.places.cache];
-        if places.into_iter().any(|own| real(own).starts_with(root)) {
+        if self.own_within(root).is_some() {
             return None;
         }
         let home = self.environment.get("HOME").map(|home| real(Path::new(home)));
         why(root, home.as_deref())
+    }
+
+    /// A folder of agon's own that lies in a folder.
+    pub fn own_within(&self, root: &Path) -> Option<PathBuf> {
+        let (root, places) = (real(root), &self.places);
+        let own = [&places.state, &places.config, &places.cache].map(|own| real(own));
+        own.into_iter().find(|own| own.starts_with(&root))
     }
 
     /// A person said so, for this run.
@@ -46,13 +56,10 @@ fn why(root: &Path, home: Option<&Path>) -> Option<&'static str> {
         () if holds_homes => Some("it holds home folders"),
         // Memory that programs share is a place like `/tmp`.
         () if root.starts_with("/dev/shm") && root != Path::new("/dev/shm") => None,
-        () if SYSTEM.iter().any(|system| root.starts_with(system)) => Some("it belongs to the system"),
+        () if SYSTEM.split(' ').any(|system| root.starts_with(system)) => Some("it belongs to the system"),
+        () if ABOVE.iter().any(|system| root == Path::new(system)) => Some("it belongs to the system"),
         () => None,
     }
-}
-
-fn real(path: &Path) -> PathBuf {
-    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 #[cfg(test)]
@@ -74,6 +81,13 @@ mod tests {
             "/Users/cy",
             "/srv/people/ann",
             "/srv",
+            "/boot/efi",
+            "/run",
+            "/lib",
+            "/usr/lib64/x",
+            "/usr/local",
+            "/usr/local/lib",
+            "/usr/bin",
         ] {
             assert!(why(Path::new(wide), home).is_some(), "{wide}");
         }
@@ -84,6 +98,12 @@ mod tests {
             "/tmp",
             "/dev/shm/x",
             "/srv/other",
+            "/run/user/1000/x",
+            "/usr/local/src/x",
+            "/usr/src/app",
+            "/opt/app",
+            "/library",
+            "/var/www",
         ] {
             assert_eq!(why(Path::new(narrow), home), None, "{narrow}");
         }

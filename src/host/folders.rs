@@ -25,24 +25,21 @@ impl Host {
         }
         match self.sessions().home(session) {
             Ok(_) => Ok(None),
-            Err(WireError::ForeignRoot { id, root }) => {
-                let question = Question::Folder { id: id.clone(), root: root.clone() };
-                match person.agrees(question).await? {
-                    true => Ok(Some(existing(&root)?)),
-                    false => Err(WireError::ForeignRoot { id, root }.into()),
+            Err(error) => match Question::of(&error) {
+                Some(Question::Folder { id, root }) => {
+                    let question = Question::Folder { id, root: root.clone() };
+                    if person.agrees(question).await? { Ok(Some(root)) } else { Err(error.into()) }
                 }
-            }
-            Err(error) => Err(error.into()),
+                _ => Err(error.into()),
+            },
         }
     }
 
     /// The present folder where the log of a session from elsewhere names it: that needs no question.
     pub fn known_folder(&self, session: &str, here: &Path) -> Result<Option<PathBuf>, WireError> {
         match self.sessions().home(session) {
-            Err(WireError::ForeignRoot { root, .. })
-                if root.canonicalize().is_ok_and(|root| root == here) =>
-            {
-                Ok(Some(root))
+            Err(WireError::ForeignRoot { root, .. }) if existing(&root).is_some_and(|root| root == here) => {
+                Ok(Some(here.to_owned()))
             }
             Ok(_) | Err(WireError::ForeignRoot { .. }) => Ok(None),
             Err(error) => Err(error),
@@ -92,10 +89,9 @@ impl Host {
     }
 }
 
-pub(super) fn existing(root: &Path) -> Result<PathBuf, WireError> {
-    let words = |why: String| WireError::Workspace(format!("cannot work in `{}`: {why}", root.display()));
-    let found = root.canonicalize().map_err(|error| words(error.to_string()))?;
-    if found.is_dir() { Ok(found) } else { Err(words("it is not a folder".to_owned())) }
+/// The folder that a path leads to.
+pub(super) fn existing(root: &Path) -> Option<PathBuf> {
+    root.canonicalize().ok().filter(|root| root.is_dir())
 }
 
 /// Files and folders of a workspace, without what is ignored there; folders end with a slash.

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use crate::library::{FileError, files_ending, read_of, read_text};
+use crate::library::{FileError, Texts, read_text, texts};
 use crate::protocol::blueprint::{self, Known};
 use crate::protocol::complaint;
 use crate::protocol::spec::Blueprint;
@@ -42,18 +42,21 @@ pub enum BlueprintError {
     Faults { place: String, faults: Vec<String> },
 }
 
+/// Reads the blueprint files of a folder.
+pub fn read(folder: &Path) -> Texts {
+    texts(folder, "toml", MAX_BLUEPRINT)
+}
+
 /// Finds a blueprint: a path to a file, or a name looked up in the folders, the last first, then built in.
-pub fn find(wanted: &str, folders: &[PathBuf], known: &Known<'_>) -> Result<Blueprint, BlueprintError> {
+pub fn find(wanted: &str, folders: &[Texts], known: &Known<'_>) -> Result<Blueprint, BlueprintError> {
     if wanted.contains('/') || wanted.ends_with(".toml") {
         let path = Path::new(wanted);
-        let text = read_text(path, MAX_BLUEPRINT)?.ok_or_else(|| BlueprintError::NoFile(path.to_owned()))?;
-        return parse(wanted, &text, known);
+        let text = read_text(path, MAX_BLUEPRINT)?;
+        return parse(wanted, &text.ok_or_else(|| BlueprintError::NoFile(path.to_owned()))?, known);
     }
-    for folder in folders.iter().rev() {
-        let path = folder.join(format!("{wanted}.toml"));
-        if let Some(text) = read_of(folder, &path, MAX_BLUEPRINT)? {
-            return parse(&path.display().to_string(), &text, known);
-        }
+    let file = format!("{wanted}.toml");
+    if let Some((path, text)) = folders.iter().rev().flatten().find(|(path, _)| path.ends_with(&file)) {
+        return parse(&path.display().to_string(), text.as_ref().map_err(FileError::clone)?, known);
     }
     if wanted == DEFAULT {
         return parse("the built-in blueprint", EMBEDDED, known);
@@ -62,8 +65,8 @@ pub fn find(wanted: &str, folders: &[PathBuf], known: &Known<'_>) -> Result<Blue
 }
 
 /// Names of the blueprints there are, sorted; a folder that cannot be read has none.
-pub fn names(folders: &[PathBuf]) -> Vec<String> {
-    let files = folders.iter().filter_map(|folder| files_ending(folder, "toml").ok()).flatten();
+pub fn names(folders: &[Texts]) -> Vec<String> {
+    let files = folders.iter().flat_map(Texts::keys).filter(|path| path.extension().is_some());
     let names = files.filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned()));
     names.chain([DEFAULT.to_owned()]).collect::<BTreeSet<_>>().into_iter().collect()
 }
@@ -241,7 +244,7 @@ mod tests {
         std::fs::write(folder.path().join("mine.toml"), GOOD).unwrap();
         let tools = [tool("edit", Risk::Write)];
         let known = Known { tools: &tools, persona: &|_| true, model: &|_| None };
-        let folders = [folder.path().to_owned()];
+        let folders = [super::read(folder.path())];
         assert_eq!(find("mine", &folders, &known).unwrap().name, "x");
         let path = folder.path().join("mine.toml").display().to_string();
         assert_eq!(find(&path, &[], &known).unwrap().name, "x");

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::library::{files_ending, read_of};
+use crate::library::{Texts, texts};
 use crate::protocol::fit::did_you_mean;
 use crate::protocol::message::Effort;
 use crate::protocol::spec::PersonaSpec;
@@ -81,22 +81,27 @@ pub struct Library {
     broken: Vec<BadPersona>,
 }
 
+/// Reads the persona files of a folder.
+pub fn read(folder: &Path) -> Texts {
+    texts(folder, "md", MAX_PERSONA)
+}
+
 impl Library {
     /// The built-in personas, covered by those of each folder in turn. A broken file is listed by
     /// [`Library::broken`], and the others still load.
-    pub fn load(folders: &[PathBuf]) -> Self {
+    pub fn load(folders: &[Texts]) -> Self {
         let mut library = Library::default();
         for (id, text) in EMBEDDED {
             library.add(id, text, PersonaOrigin::Embedded);
         }
-        for folder in folders {
-            match files_ending(folder, "md") {
-                Ok(files) => files.iter().for_each(|file| library.add_file(folder, file)),
-                Err(error) => library.broken.push(BadPersona {
-                    path: folder.clone(),
-                    error: error.to_string(),
-                    id: None,
-                }),
+        for (path, text) in folders.iter().flatten() {
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            match text {
+                Ok(text) => library.add(&stem, text, PersonaOrigin::File(path.clone())),
+                Err(error) => {
+                    let (path, error) = (path.clone(), error.to_string());
+                    library.broken.push(BadPersona { path, error, id: None });
+                }
             }
         }
         library
@@ -122,17 +127,6 @@ impl Library {
     /// The files that could not be used.
     pub fn broken(&self) -> &[BadPersona] {
         &self.broken
-    }
-
-    fn add_file(&mut self, folder: &Path, path: &Path) {
-        let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-        match read_of(folder, path, MAX_PERSONA) {
-            Ok(Some(text)) => self.add(&stem, &text, PersonaOrigin::File(path.to_owned())),
-            Ok(None) => {}
-            Err(error) => {
-                self.broken.push(BadPersona { path: path.to_owned(), error: error.to_string(), id: None });
-            }
-        }
     }
 
     /// A file and another of the same folder that gives the same id.
@@ -311,7 +305,7 @@ mod tests {
         for name in ["a.md", "b.md", "c.md"] {
             std::fs::write(folder.path().join(name), "---\nid: pragmatist\n---\nMine.\n").unwrap();
         }
-        let library = Library::load(&[folder.path().to_owned()]);
+        let library = Library::load(&[read(folder.path())]);
         assert!(library.get("pragmatist").is_none(), "nor the built-in one they would cover");
         let told: Vec<_> = library.broken().iter().map(|one| one.error.as_str()).collect();
         assert_eq!(told.len(), 3, "{told:?}");
@@ -384,7 +378,7 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
-        let library = Library::load(&[user.clone(), project]);
+        let library = Library::load(&[super::read(&user), super::read(&project)]);
         assert_eq!(library.get("solo").unwrap().text, "mine");
         assert_eq!(library.get("extra").unwrap().text, "extra");
         assert_eq!(library.broken().iter().map(|b| &b.path).collect::<Vec<_>>(), [&user.join("broken.md")]);

@@ -1,11 +1,15 @@
 //! Text to be approved: every character is on the screen as itself or as its number, in whatever font.
 
 use std::borrow::Cow;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use icu_properties::props::{DefaultIgnorableCodePoint, EmojiModifier, GeneralCategory, RegionalIndicator};
 use icu_properties::{CodePointMapData, CodePointSetData};
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
+
+use crate::protocol::text::{name_shown, quoted};
 
 /// Marks on one letter that are shown as they are.
 const MARKS: usize = 3;
@@ -44,6 +48,12 @@ pub fn shown(text: &str) -> Cow<'_, str> {
         show_cell(cell, &mut out);
     }
     if out == text { Cow::Borrowed(text) } else { Cow::Owned(out) }
+}
+
+/// A path that is approved, whole and on one line.
+pub fn path(path: &Path) -> String {
+    let line = path.to_str().map_or_else(|| quoted(path.as_os_str().as_bytes()).into(), name_shown);
+    blanks(&shown(&line)).into_owned()
 }
 
 /// One character as its name or number.

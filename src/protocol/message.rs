@@ -271,6 +271,12 @@ impl Effort {
         Self::ALL.iter().find(|(name, _)| *name == word).map(|(_, effort)| *effort)
     }
 
+    /// The lower of two. A model that is asked for none does about as much as with `medium`.
+    pub fn lower(one: Option<Effort>, other: Option<Effort>) -> Option<Effort> {
+        let much = |effort: Option<Effort>| effort.unwrap_or(Effort::Medium);
+        if much(one) <= much(other) { one } else { other }
+    }
+
     /// Its word, on every wire and in every file.
     pub fn word(self) -> &'static str {
         match self {

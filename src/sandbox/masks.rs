@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use globset::GlobSet;
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ use super::protected_snapshot::{is_protected, is_repository};
 use crate::host_files;
 use crate::protocol::text::name_shown;
 
-/// Folders that are not looked into: others' packages and what builds leave behind.
+/// Folders that are not looked into, but for submodules in them: others' packages and what builds leave behind.
 const SKIPPED: &[&str] = &["node_modules", "target", ".venv", "vendor", "__pycache__"];
 /// Most names that are looked at, and most that are covered. Beyond them nothing is opened: what a command can read or
 /// change must not hang on how many names another has made before.
@@ -29,6 +29,8 @@ pub const MOST_COVERED: usize = 4_000;
 /// Bytes of the longest path that is covered. The kernel takes 4,096, and an engine puts its own folders before it.
 const LONGEST: usize = 3_500;
 
+/// Bytes of the largest list of submodules.
+const LARGEST_MODULES: u64 = 1024 * 1024;
 /// Bytes of the largest index that is read, and of the largest file that is compared with it.
 const LARGEST_INDEX: u64 = 256 * 1024 * 1024;
 const LARGEST_TRACKED: u64 = 1024 * 1024;
@@ -52,6 +54,24 @@ impl Within {
         let skipped = if self.repository { OBJECTS } else { SKIPPED };
         skipped.iter().any(|name| folder == *name)
     }
+}
+
+/// The submodules of a folder that lie in what is not looked into. The user's git runs what steers git in them.
+fn hidden_submodules(root: &Path, folder: &Path) -> Vec<PathBuf> {
+    let text = host_files::text(&root.join(folder).join(".gitmodules"), LARGEST_MODULES).unwrap_or_default();
+    let paths = text.lines().filter_map(|line| {
+        let (_, path) = line.split_once('=').filter(|(key, _)| key.trim() == "path")?;
+        Some(Path::new(path.trim().trim_matches('"')))
+    });
+    let is_hidden = |path: &&Path| {
+        path.components().all(|part| matches!(part, Component::Normal(_)))
+            && path.iter().any(|name| SKIPPED.iter().any(|skipped| name == *skipped))
+    };
+    let inside = |path: &Path| {
+        let path = folder.join(path);
+        root.join(&path).canonicalize().is_ok_and(|real| real == root.join(&path)).then_some(path)
+    };
+    paths.filter(is_hidden).filter_map(inside).collect()
 }
 
 /// Content that git tracks under names of secrets, by its names in the index.
@@ -110,6 +130,7 @@ impl FoundPaths {
         let (mut found, mut seen) = (FoundPaths { protected: protected.clone(), ..FoundPaths::default() }, 0);
         let tracked = LazyCell::new(|| tracked(root, secrets));
         let mut waiting = VecDeque::from([(PathBuf::new(), Within::default())]);
+        let mut submodules = BTreeSet::new();
         while let Some((folder, mut within)) = waiting.pop_front() {
             let is_top = folder.parent().is_none();
             // The workspace itself cannot be guarded, but what steers git in it can.
@@ -143,6 +164,11 @@ impl FoundPaths {
                 let is_folder = !is_secret && entry.file_type().is_ok_and(|kind| kind.is_dir());
                 if is_folder && !within.skips(&entry.file_name()) {
                     waiting.push_back((path, Within { guarded: is_guarded, ..within }));
+                }
+                if entry.file_name() == ".gitmodules" {
+                    let hidden = hidden_submodules(root, &folder).into_iter();
+                    let new = hidden.filter(|path| submodules.insert(path.clone()));
+                    waiting.extend(new.map(|path| (path, Within::default())));
                 }
             }
             if seen > MOST_SEEN {
@@ -283,6 +309,33 @@ mod tests {
                 "sub/.git/.env"
             ]
         );
+    }
+
+    #[test]
+    fn a_submodule_in_a_folder_of_packages_is_guarded_and_no_path_in_its_list_leads_out() {
+        let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (root, other) = (folder.path().canonicalize().unwrap(), other.path().canonicalize().unwrap());
+        let put = |path: &str, text: &str| {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        let named = |paths: &[&str]| {
+            paths.iter().map(|path| format!("[submodule \"x\"]\n\tpath = {path}\n")).collect::<String>()
+        };
+        for name in ["vendor/x", "vendor/plain", "vendor/x/vendor/deep"] {
+            put(&format!("{name}/.git"), "gitdir: /nowhere\n");
+        }
+        fs::create_dir_all(other.join("vendor/.git")).unwrap();
+        std::os::unix::fs::symlink(other.join("vendor"), root.join("node_modules")).unwrap();
+        let outside = format!("../{}/vendor", other.file_name().unwrap().display());
+        put(".gitmodules", &named(&["vendor/x", "vendor/x", "node_modules", &outside, "/vendor/x", ""]));
+        put("vendor/x/.gitmodules", &named(&["vendor/deep"]));
+        let found = FoundPaths::of(&root, &GlobSet::empty(), &ProtectedNames::default()).unwrap();
+        let guarded = found.names.iter().filter(|(_, kind)| **kind == Kind::Guarded);
+        let guarded: Vec<&str> = guarded.map(|(name, _)| name.to_str().unwrap()).collect();
+        let lists = [".gitmodules", "vendor/x/.gitmodules"];
+        assert_eq!(guarded, [lists[0], "vendor/x/.git", lists[1], "vendor/x/vendor/deep/.git"]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::link_targets::small_text;
+use crate::host_files::real;
 
 /// Folders of the system whose content is not everybody's.
 const CLOSED: [&str; 4] = ["/etc", "/proc", "/dev", "/sys"];
@@ -91,15 +92,6 @@ fn work_tree(config: &str) -> Option<&str> {
 
 fn is_callers(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|data| data.uid() == rustix::process::geteuid().as_raw())
-}
-
-/// The real path, as far as it is there.
-pub fn real(path: &Path) -> PathBuf {
-    let whole = path.ancestors().find_map(|above| Some((fs::canonicalize(above).ok()?, above)));
-    match whole {
-        Some((real, above)) => path.strip_prefix(above).map_or_else(|_| real.clone(), |rest| real.join(rest)),
-        None => path.to_owned(),
-    }
 }
 
 #[cfg(test)]

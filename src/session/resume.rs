@@ -43,9 +43,11 @@ impl TakeUp {
 impl Session {
     /// Settles every open call, then lets the sparks go on.
     pub(super) fn take_up(&mut self, how: TakeUp, changed: &[Setting], active_ms: u64) {
-        let changes_requests = changed.iter().any(|setting| {
+        let is_of_requests = |setting: &Setting| {
             matches!(setting, Setting::Model { .. } | Setting::Persona { .. } | Setting::RoleModel { .. })
-        });
+        };
+        // A call that a log from elsewhere holds names a model and parameters of its own.
+        let changes_requests = self.foreign_words || changed.iter().any(is_of_requests);
         if how.is_fork() {
             self.say_moved();
         }
@@ -187,6 +189,7 @@ impl Session {
             _ => None,
         };
         self.emit(ArenaEvent::CallLost(CallLost { call: id, tool_use, text: LOST.to_owned() }));
+        tool_use.into_iter().for_each(|ended| self.withdraw_asks(ended));
     }
 
     fn cancel_silently(&mut self, call: CallId) {

@@ -262,6 +262,7 @@ impl Session {
     /// What follows from a tool's end. After a call that may have changed the workspace it is recorded anew,
     /// beside whatever comes next.
     pub(super) fn on_resolved(&mut self, tool_use: ToolUse) {
+        self.withdraw_asks(tool_use);
         let changed = self.use_mut(tool_use).is_some_and(|one| one.may_change());
         if changed {
             self.record_workspace();

@@ -225,6 +225,8 @@ pub(super) struct Asked {
     pub question: Question,
     /// The answer as far as it is written.
     pub word: String,
+    /// Whether all of the question is on the screen: no other is answered with yes.
+    pub is_whole: std::cell::Cell<bool>,
 }
 
 /// The list of events.

@@ -54,7 +54,7 @@ pub fn update(state: &mut State, msg: Msg) -> Vec<Act> {
         Msg::Busy(busy) => state.busy = busy,
         Msg::Refused { text, why } => compose::give_back(state, &text, why),
         Msg::Asked(question) => {
-            state.overlays.push(Overlay::Consent(Asked { question, word: String::new() }));
+            state.overlays.push(Overlay::Consent(Asked { question, ..Asked::default() }));
             acts.push(Act::Bell);
         }
         Msg::Log(text) => {

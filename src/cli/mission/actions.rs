@@ -70,10 +70,14 @@ impl Mission {
             Some(live) => {
                 let (kit, handle) = (Arc::clone(&self.kit), live.handle().clone());
                 self.pending.push(Box::pin(async move {
-                    match handle.change(&kit.config, &kit.changes).await {
+                    let changed = match kit.config_at(handle.workspace()) {
+                        Ok(config) => handle.change(&config, &kit.changes).await.map_err(Failure::from),
+                        Err(failure) => Err(failure),
+                    };
+                    match changed {
                         Ok(0) => Done::News(vec![Msg::Log("nothing is different from before".to_owned())]),
                         Ok(_) => Done::News(vec![Msg::Log(format!("{said}, from the next call on"))]),
-                        Err(error) => Done::Failed(error.into(), None),
+                        Err(failure) => Done::Failed(failure, None),
                     }
                 }));
             }

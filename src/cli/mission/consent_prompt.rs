@@ -6,6 +6,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::cli::error::Failure;
 use crate::host::{self, Person};
+use crate::projection::visible;
 use crate::tui::Question;
 
 /// A question on its way to the screen.
@@ -55,7 +56,7 @@ impl Person for Asker {
                 question: "May they work with your own rights?".to_owned(),
             },
             host::Question::Wide { workspace, why } => Question {
-                title: format!("The workspace would be `{}`: {why}", workspace.display()),
+                title: format!("The workspace would be `{}`: {why}", visible::path(&workspace)),
                 intro: "For this session:".to_owned(),
                 points: vec!["agents could read and change every file in it".to_owned()],
                 question: "Work there?".to_owned(),
@@ -63,8 +64,20 @@ impl Person for Asker {
             host::Question::Folder { root, .. } => Question {
                 title: "This session was not begun here.".to_owned(),
                 intro: "Its log names another folder than the present one:".to_owned(),
-                points: vec![format!("log: {}", root.display()), format!("here: {}", self.here.display())],
+                points: vec![
+                    format!("log: {}", visible::path(&root)),
+                    format!("here: {}", visible::path(&self.here)),
+                ],
                 question: "Let it work in the folder of its log?".to_owned(),
+            },
+            host::Question::Beside { why } => Question {
+                title: why,
+                intro: "For this session, at level plan:".to_owned(),
+                points: vec![
+                    "agents read and plan, and change nothing".to_owned(),
+                    "once the other has ended, Shift-Tab raises the level".to_owned(),
+                ],
+                question: "Work beside it?".to_owned(),
             },
         };
         Ok(self.ask(question).await)

@@ -121,7 +121,7 @@ pub(super) async fn give(
     if models.first().is_some_and(|model| host::is_demo(&kit.config, &model.name)) {
         changes.model = Some(model_after_demo(&kit.config, changes.model.take().or(found)).await?);
     }
-    handle.prompt(&kit.config, &changes, task).await?;
+    handle.prompt(&kit.config_at(handle.workspace())?, &changes, task).await?;
     Ok(())
 }
 

@@ -159,6 +159,15 @@ impl SessionOptions {
         Ok(self.host().config_for((session, root), self.environment.clone(), &self.overrides)?)
     }
 
+    /// The configuration of the folder that an open session works in. A copy's own folder has none.
+    pub fn config_at(&self, root: &Path) -> Result<Config, Failure> {
+        let is_copy = root.starts_with(self.config.places().state.join("forks"));
+        match is_copy || root == self.config.workspace() {
+            true => Ok(self.config.clone()),
+            false => Ok(Config::load(self.environment.clone(), root, &self.overrides)?),
+        }
+    }
+
     /// What a copy is made with: the configuration, and what is different in the copy.
     pub fn for_copy(&self, session: &str) -> Result<(Config, Changes), Failure> {
         let (host, here) = (self.host(), self.config.workspace());

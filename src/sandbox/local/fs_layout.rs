@@ -10,6 +10,7 @@ use super::home_layout::HomeLayout;
 use super::kept_back::{self, Search, Shown};
 use super::plan::{Mount, MountKind};
 use super::tools;
+use crate::host_files;
 
 /// Folders of the system that are shown read-only where they are there.
 const SYSTEM: &[&str] = &[
@@ -28,6 +29,8 @@ const SYSTEM: &[&str] = &[
 ];
 /// Those in which people and services keep files of their own: what is closed to others there stays closed.
 const SEARCHED: &[&str] = &["/etc", "/opt", "/usr/local"];
+/// Most bytes of cargo's own settings.
+const MOST_SETTINGS: u64 = 64 * 1024;
 /// Folder of a session in which layers over caches are.
 const CACHES: &str = "caches";
 /// Devices without a state.
@@ -412,7 +415,7 @@ fn without(place: &Path, hidden: &[&Path], rules: &mut Vec<OsString>) {
 /// Whether cargo's own settings name a program to start the compiler with.
 fn names_a_wrapper(home: Option<&Path>, variable: &dyn Fn(&str) -> Option<OsString>) -> bool {
     let cargo = variable("CARGO_HOME").map(PathBuf::from).or_else(|| Some(home?.join(".cargo")));
-    let settings = |name: &str| fs::read_to_string(cargo.as_ref()?.join(name)).ok();
+    let settings = |name: &str| host_files::text(&cargo.as_ref()?.join(name), MOST_SETTINGS);
     ["config.toml", "config"].into_iter().filter_map(settings).any(|text| text.contains("rustc-wrapper"))
 }
 

@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::super::repository::real;
 use super::tools;
+use crate::host_files::real;
 
 /// Folders of a home that hold keys or a person's settings, whatever else is in them.
 const CLOSED: &[&str] = &[

@@ -7,14 +7,15 @@ use ratatui::widgets::{Clear, Paragraph};
 
 use crate::projection::board::OpenApproval;
 use crate::projection::changes::is_diff;
-use crate::projection::{phrases, visible};
+use crate::projection::phrases::{self, asked_about};
+use crate::projection::visible;
 use crate::protocol::event::Plan;
 use crate::protocol::need::Need;
 use crate::protocol::spec::Risk;
 use crate::tui::diff;
 use crate::tui::rule::Lasts;
 use crate::tui::state::{Armed, Pane, State};
-use crate::tui::text::{Wrap, bare, clean_line, cut, width};
+use crate::tui::text::{Wrap, bare, bare_line, clean_line, cut, width};
 use crate::tui::theme::Tone;
 use crate::tui::view_model::ViewModel;
 
@@ -61,17 +62,19 @@ fn preview(scene: &ViewModel<'_>, open: &OpenApproval, wide: u16) -> Vec<Line<'s
     let bar = |tone| diff::prefix(scene.theme, tone, "  ┃ ");
     let wrap =
         Wrap::to(usize::from(wide).saturating_sub(2)).with(bar(Tone::Warn), bar(Tone::Quiet)).anywhere();
-    let text = approved(plan.preview.trim_end_matches('\n'));
+    let text = approved(&asked_about(plan, &open.opens));
     match is_diff(&text) {
         true => diff::diff(scene.theme, &text, &wrap, &mut out),
-        false => text.lines().for_each(|line| wrap.line(&[(scene.style(Tone::Text), line)], &mut out)),
+        false => {
+            let last = text.lines().count().saturating_sub(1);
+            for (at, line) in text.lines().enumerate() {
+                let tone = if at == last && !open.opens.is_empty() { Tone::Bad } else { Tone::Text };
+                wrap.line(&[(scene.style(tone), line)], &mut out);
+            }
+        }
     }
     if let Some(command) = plan.command().filter(|command| !plan.preview.contains(command)) {
         approved(command).lines().for_each(|line| wrap.line(&[(scene.style(Tone::Strong), line)], &mut out));
-    }
-    if !open.opens.is_empty() {
-        let text = format!("  leaves the sandbox: {}", clean_line(&open.opens.join(", ")));
-        wrap.line(&[(scene.style(Tone::Bad), text.trim_start())], &mut out);
     }
     counted_once(out, scene)
 }
@@ -204,10 +207,10 @@ fn queue(state: &State, scene: &ViewModel<'_>, wide: u16) -> Vec<Line<'static>> 
     let row = |(nth, ask): (usize, &OpenApproval)| {
         let is_chosen = nth == at;
         let mark = if is_chosen { '▸' } else { ' ' };
-        let text =
-            format!("  {mark} {} {} wants {} {}", nth + 1, scene.name(ask.spark), ask.tool, ask.target);
+        let what = bare_line(&format!("{} {}", ask.tool, ask.target));
+        let text = format!("  {mark} {} {} wants {what}", nth + 1, scene.name(ask.spark));
         let tone = if is_chosen { Tone::Strong } else { Tone::Quiet };
-        Line::styled(cut(&clean_line(&text), usize::from(wide).saturating_sub(2)), scene.style(tone))
+        Line::styled(cut(&text, usize::from(wide).saturating_sub(2)), scene.style(tone))
     };
     open.iter().enumerate().skip(from).take(queued(state)).map(row).collect()
 }
@@ -225,18 +228,19 @@ fn about(scene: &ViewModel<'_>, open: &OpenApproval, wide: u16) -> Line<'static>
         Some(cwd) => format!(" in {}", bare(cwd)),
     };
     let leaves = plan(scene, open).is_some_and(|plan| plan.needs.contains(&Need::Unconfined));
-    let needs: Vec<String> =
-        plan(scene, open).into_iter().flat_map(Plan::other_needs).map(phrases::need).collect();
-    let needs = needs.iter().map(|need| format!(" · {}", clean_line(need))).collect::<String>();
-    let sandbox = match scene.moment.board.sandbox.as_ref().map(|sandbox| sandbox.kind.as_str()) {
-        _ if leaves => "OUTSIDE the sandbox".to_owned(),
-        Some("none") | None => "UNCONFINED".to_owned(),
-        Some(kind) => format!("inside {}", clean_line(kind)),
+    let (tone, sandbox) = match scene.moment.board.sandbox.as_ref().map(|sandbox| sandbox.kind.as_str()) {
+        _ if leaves => (Tone::Bad, "OUTSIDE the sandbox".to_owned()),
+        Some("none") | None => (Tone::Bad, "UNCONFINED".to_owned()),
+        Some(kind) => (Tone::Quiet, format!("inside {}", clean_line(kind))),
     };
-    let who = format!("  {} wants {}", scene.name(open.spark), clean_line(&open.tool));
-    let rest = format!(" · {risk}{place} · {sandbox}");
+    let who = format!("{} wants {}", scene.name(open.spark), bare_line(&open.tool));
+    let rest = format!(" · {risk}{place}");
     let mut room = usize::from(wide).saturating_sub(2);
-    let pieces = [(Tone::Strong, who), (Tone::Warn, needs), (Tone::Quiet, rest)];
+    // What is cut on a narrow screen comes last, and is never that nothing confines.
+    let pieces = match tone {
+        Tone::Bad => vec![(tone, format!("  {sandbox} · ")), (Tone::Strong, who), (Tone::Quiet, rest)],
+        _ => vec![(Tone::Strong, format!("  {who}")), (tone, format!("{rest} · {sandbox}"))],
+    };
     Line::from_iter(pieces.into_iter().map(|(tone, text)| {
         let text = cut(&text, room);
         room = room.saturating_sub(width(&text));

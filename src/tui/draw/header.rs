@@ -239,7 +239,7 @@ fn used_whole(state: &State, scene: &ViewModel<'_>, wide: u16) -> Words {
 fn short_used(state: &State, scene: &ViewModel<'_>, wide: usize, left: &Words) -> Words {
     let board = &scene.moment.board;
     let mut words = Vec::new();
-    if board.sandbox.as_ref().is_some_and(|sandbox| sandbox.kind == "none") {
+    if board.sandbox.as_ref().is_some_and(|sandbox| !sandbox.is_confining()) {
         words.push((Tone::Bad, "UNCONFINED".to_owned()));
         words.push((Tone::Quiet, " · ".to_owned()));
     }

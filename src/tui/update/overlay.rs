@@ -134,7 +134,7 @@ pub(super) fn paste(state: &mut State, text: &str) {
 fn consent(asked: &mut Asked, key: KeyEvent, acts: &mut Vec<Act>) -> bool {
     let answer = match (key.code, asked.word.trim().to_ascii_lowercase().as_str()) {
         (KeyCode::Esc, _) | (KeyCode::Enter, "no") => Some(false),
-        (KeyCode::Enter, "yes") => Some(true),
+        (KeyCode::Enter, "yes") if asked.is_whole.get() => Some(true),
         _ => None,
     };
     match key.code {

@@ -234,13 +234,24 @@ async fn a_builder_takes_nothing_that_a_foreign_log_grants() {
                 "its models are not the builder's"
             );
         }
-        let running = builder(9).limits(limits()).resume(&id).await.unwrap();
+        let running = builder(9).limits(limits()).offered(["files"]).resume(&id).await.unwrap();
         let spec = running.arena.spec().await.unwrap();
+        assert_eq!(spec.offered, Some(vec!["files".to_owned()]), "the builder offers no more");
         let (wanted, retries, paid) = match is_own {
             true => (wide.clone(), retry.clone(), price(0)),
             false => (limits(), RetrySpec::default(), price(9)),
         };
         assert_eq!((spec.limits, spec.retry, spec.models[0].price), (wanted, retries, paid), "own: {is_own}");
         running.arena.stop_hard().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_that_cannot_be_hidden_is_refused_by_name() {
+    let place = Place::new();
+    for (value, why) in [("abc123", "shorter than 8 bytes"), ("correcthorse", "only lower-case letters")] {
+        let error = place.scripted("").secret("DB_PASSWORD", value).open().await.map(drop).unwrap_err();
+        let words = error.to_string();
+        assert!(words.contains("`DB_PASSWORD`") && words.contains(why) && !words.contains(value), "{words}");
     }
 }

@@ -213,7 +213,8 @@ fn h1d_a_folder_that_only_a_log_names_is_asked_about() {
     for ran in [env.run(&["resume", &id, "--yes"]), env.run(&["fork", &id, "--at", "1", "--yes"])] {
         assert_eq!(ran.code, 2, "{ran}");
         assert!(ran.stderr.contains("was not begun here, and its log names the folder"), "{ran}");
-        assert!(ran.stderr.contains(&format!("--workspace {}", vault.display())), "{ran}");
+        let advice = format!("`--workspace .` is the present one, `--workspace {}`", vault.display());
+        assert!(ran.stderr.contains(&advice), "the present folder comes first: {ran}");
     }
     assert_eq!(env.run(&["run", "more", "--resume", &id]).code, 2);
     assert_eq!(ids(&env).len(), 1, "nothing was copied");
@@ -229,11 +230,15 @@ fn h1d_at_a_terminal_one_question_is_all_that_a_foreign_log_costs() {
     env.write("vault/secret", "s3cret\n");
     let vault = env.home().parent().unwrap().join("vault").canonicalize().unwrap();
     let mut log = up_to(recorded(), "approval_answered");
-    spec(&mut log)["workspace"]["root"] = vault.display().to_string().into();
+    // What is asked about is where it would work, not what the log calls it.
+    let link = vault.with_file_name("vault\u{200b}link");
+    std::os::unix::fs::symlink(&vault, &link).unwrap();
+    spec(&mut log)["workspace"]["root"] = link.display().to_string().into();
     let id = import(&env, &log);
     for (answer, code) in [("no\r", 2), ("yes\r", 0)] {
-        let mut asked = Terminal::start(&env, &["resume", &id, "--yes"], 120, 40);
+        let mut asked = Terminal::start(&env, &["resume", &id, "--yes"], 200, 40);
         asked.wait_for("Type yes to let the session work in the folder of its log");
+        assert!(asked.text().contains(&vault.display().to_string()), "{}", asked.text());
         asked.press(answer);
         assert_eq!(asked.end(), code, "{answer}");
         assert_eq!(vault.join("inside").exists(), code == 0);

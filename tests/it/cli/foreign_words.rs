@@ -40,6 +40,77 @@ fn retries_in_a_foreign_log_count_for_nothing() {
 }
 
 #[test]
+fn a_call_that_a_foreign_log_sent_is_asked_again_with_the_settings_of_here() {
+    for command in ["resume", "fork"] {
+        let env = place();
+        let mut log = up_to(at_home(&env, recorded()), "model_called");
+        for event in log.last_mut().unwrap()["events"].as_array_mut().unwrap() {
+            if event["kind"] == "model_called" {
+                event["data"]["model"] = "mock/dear".into();
+                event["data"]["params"] = json!({ "effort": "high", "max_output": 1_000_000 });
+            }
+        }
+        let id = import(&env, &log);
+        let ran = env.run(&[command, &id, "--yes"]);
+        assert_eq!(ran.code, 0, "{ran}");
+        let id = if command == "fork" { super::run::ids(&env).remove(0) } else { id };
+        let taken = log_of_id(&env, &id);
+        let begins =
+            |entry: &Value| ["session_resumed", "session_forked"].contains(&kinds(entry)[0].as_str());
+        let from = taken.iter().position(begins).unwrap();
+        let events = taken[from..].iter().flat_map(|entry| entry["events"].as_array().unwrap());
+        let called: Vec<&Value> = events.filter(|event| event["kind"] == "model_called").collect();
+        assert!(!called.is_empty(), "{ran}");
+        for call in called {
+            let (model, params) = (&call["data"]["model"], &call["data"]["params"]);
+            assert_eq!(model, "mock/any", "{call}");
+            assert!(params["effort"].is_null() && params["max_output"] != 1_000_000, "{call}");
+        }
+    }
+}
+
+/// A model `log/SESSION` answers as that session did: a log from elsewhere would bring what others said to its models.
+#[test]
+fn a_foreign_log_hears_no_other_session_of_this_user() {
+    let env = place();
+    assert_eq!(env.run(&["run", "go"]).code, 4);
+    let log = up_to(at_home(&env, recorded()), "prompt_given");
+    let text = |entry: &Value| entry.to_string().replace("mock/any", "log/latest");
+    let log: Vec<Value> = log.iter().map(|entry| serde_json::from_str(&text(entry)).unwrap()).collect();
+    let id = import(&env, &log);
+    for command in ["resume", "fork"] {
+        let ran = env.run(&[command, &id, "--yes"]);
+        assert!(ran.code == 2 && ran.stderr.contains("answers as another session of yours did"), "{ran}");
+        ran_nothing(&env, &ran);
+    }
+}
+
+#[test]
+fn a_foreign_log_lowers_the_effort_and_never_raises_it() {
+    for (here, recorded_effort, now) in
+        [("", "high", None), ("", "low", Some("low")), ("effort = \"high\"\n", "high", Some("high"))]
+    {
+        let env = place();
+        let config = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+        env.config(&format!("{here}{config}"));
+        let mut log = up_to(at_home(&env, recorded()), "approval_answered");
+        spec(&mut log)["effort"] = recorded_effort.into();
+        spec(&mut log)["personas"][0]["effort"] = recorded_effort.into();
+        let id = import(&env, &log);
+        let ran = env.run(&["resume", &id, "--yes"]);
+        assert_eq!(ran.code, 0, "{ran}");
+        assert_eq!(ran.stderr.contains("effort: that of your configuration"), now.is_none(), "{ran}");
+        let taken = log_of_id(&env, &id);
+        let begins = |entry: &Value| kinds(entry)[0] == "session_resumed";
+        let from = taken.iter().position(begins).unwrap();
+        let events = taken[from..].iter().flat_map(|entry| entry["events"].as_array().unwrap());
+        for call in events.filter(|event| event["kind"] == "model_called") {
+            assert_eq!(call["data"]["params"]["effort"].as_str(), now, "{call}");
+        }
+    }
+}
+
+#[test]
 fn a_copy_of_a_foreign_log_without_a_tree_costs_one_question() {
     let env = place();
     env.write("vault/secret", "s3cret\n");

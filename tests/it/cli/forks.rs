@@ -1,5 +1,9 @@
 //! Tests of forks through the real program: on other files, after another prompt, after another result of a tool.
 
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use super::run::{HELLO, WRITES, check, entries, ids, kinds, log, scripted};
@@ -193,4 +197,46 @@ fn the_folder_of_a_session_stands_for_its_log_and_no_other_folder_is_damaged() {
     assert_eq!(env.run(&["verify", folder.to_str().unwrap()]).code, 0);
     let ran = env.run(&["verify", sessions.to_str().unwrap()]);
     assert!(ran.code == 2 && ran.stdout.is_empty() && ran.stderr.contains("is not a log"), "{ran}");
+}
+
+/// Processes whose arguments name a folder.
+fn naming(folder: &Path) -> usize {
+    let folder = folder.as_os_str().as_encoded_bytes();
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    let names = |process: &std::fs::DirEntry| {
+        std::fs::read(process.path().join("cmdline"))
+            .is_ok_and(|words| words.windows(folder.len()).any(|part| part == folder))
+    };
+    all.filter(names).count()
+}
+
+#[test]
+fn a_copy_that_waits_for_git_is_interrupted_and_nothing_of_it_is_left() {
+    use rustix::fs::{CWD, FileType, Mode};
+    let env = scripted(HELLO);
+    let made = Command::new("git").args(["init", "-q"]).current_dir(env.work()).status().unwrap();
+    assert!(made.success());
+    check(&env.run(&["run", "greet"]), 0, "hello\n");
+    // Git opens it and waits for somebody who writes.
+    let pipe = env.work().join(".git/packed-refs");
+    rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let mut copying = env.command(&["fork", "latest", "--no-run"]).spawn().unwrap();
+    let (forks, patience) = (env.home().join("forks"), Instant::now() + Duration::from_secs(60));
+    let patiently = |until: &dyn Fn() -> bool, what: &str| {
+        while !until() {
+            assert!(Instant::now() < patience, "{what}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    let is_cloning = || {
+        let folders = std::fs::read_dir(&forks).into_iter().flatten().flatten();
+        folders.map(|entry| entry.path()).any(|path| path.extension().is_some_and(|end| end == "git-clone"))
+    };
+    patiently(&is_cloning, "git has begun");
+    let pid = rustix::process::Pid::from_child(&copying);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(copying.wait().unwrap().code(), Some(130));
+    patiently(&|| naming(&forks) == 0, "git is gone");
+    assert_eq!(std::fs::read_dir(&forks).unwrap().count(), 0);
+    assert_eq!(ids(&env).len(), 1);
 }

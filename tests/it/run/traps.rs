@@ -85,3 +85,15 @@ fn a_pipe_in_place_of_instructions_personas_or_configuration_is_named() {
         assert!(ran.stderr.contains("is not an ordinary file"), "{place}: {ran}");
     }
 }
+
+#[test]
+fn a_pipe_in_place_of_cargos_settings_holds_nothing_up() {
+    let server = Server::start(|_, _| Reply::text("hello"));
+    let mut env = served(&server);
+    let cargo = env.home().join("cargo");
+    pipe(&cargo.join("config.toml"));
+    env.set("CARGO_HOME", cargo.to_str().unwrap());
+    let ran = env.ends(&["run", "greet", "--sandbox", "local"]);
+    // Where nothing confines it is refused, and as fast.
+    assert!((ran.code, ran.stdout.as_str()) == (0, "hello\n") || ran.code == 2, "{ran}");
+}

@@ -138,7 +138,10 @@ fn a_recorded_run_is_told_in_words_with_what_its_checks_came_to() {
     }
     let why = env.run(&["why", "latest"]);
     assert!(why.stdout.contains("recorded run of session 0"), "{why}");
-    assert!(why.stdout.contains("ended: ok") && !why.stdout.contains("still open"), "{why}");
+    assert!(
+        why.stdout.contains("cache: applied: greeting.txt") && !why.stdout.contains("still open"),
+        "{why}"
+    );
     let list = env.run(&["cache", "list"]);
     assert!(list.stdout.contains(TASK), "{list}");
     let key = list.stdout.split_whitespace().next().unwrap();

@@ -1,12 +1,15 @@
 //! What is approved is what was seen: nothing hidden, both ends on the screen, no key before the end was there.
 
+use std::sync::Arc;
+
 use agon::protocol::Choice;
 use agon::tui::{State, update};
 use ratatui::crossterm::event::KeyCode::{Char, Down, End, Enter, PageDown};
+use serde_json::json;
 
 use super::keys::answers;
-use super::made::{key, shown, typed};
-use super::told::asked;
+use super::made::{begun, key, shown, state, typed};
+use super::told::{asked, asks};
 
 /// `y` and Enter, with a look at the screen before each.
 fn allowed(state: &mut State) -> bool {
@@ -25,6 +28,21 @@ fn what_is_invisible_in_a_command_is_seen() {
     assert!(text.contains(whole), "{text}");
     let headline = text.lines().find(|line| line.contains("bash sh")).unwrap();
     assert!(headline.contains("sh bu<U+1D173>ild<U+FE0F>.sh<U+1F3FB>"), "{text}");
+}
+
+#[test]
+fn that_nothing_confines_is_never_cut_off_and_needs_hide_nothing() {
+    let host = format!("a\u{202e}b.{}", "x".repeat(90));
+    let mut entries = begun(&json!("solo"), "go", &["solo"]);
+    entries.extend(asks(2, "true").iter().map(|entry| {
+        let (old, new) = (r#""needs":[{"command":"true"}"#, json!([{ "command": "true" }, { "host": host }]));
+        let new = format!(r#""needs":{}"#, new.to_string().trim_end_matches(']'));
+        let text = serde_json::to_string(&**entry).unwrap().replace(old, &new);
+        Arc::new(serde_json::from_str(&text).unwrap())
+    }));
+    let text = shown(&state(&entries, true), 60, 24);
+    assert!(text.contains("UNCONFINED · solo wants bash"), "{text}");
+    assert!(text.contains("a<U+202E>b.x"), "{text}");
 }
 
 #[test]

@@ -130,6 +130,24 @@ fn whoever_leaves_the_question_about_the_sandbox_has_said_no() {
 }
 
 #[test]
+fn a_question_that_is_not_all_on_the_screen_is_not_answered_with_yes() {
+    let mut state = state(&demo(), true);
+    let points = (0..40).map(|nth| format!("point {nth}.")).collect();
+    let (title, question) = ("It is \u{202e}here".to_owned(), "Work there?".to_owned());
+    let asked = agon::tui::Question { title, points, question, ..Default::default() };
+    let _ = update(&mut state, Msg::Asked(asked));
+    let screen = shown(&state, 80, 24);
+    assert!(screen.contains("It is <U+202E>here") && screen.contains("the window is too small"), "{screen}");
+    assert!(screen.contains("Work there? Write yes or no"), "{screen}");
+    let _ = typed(&mut state, "yes");
+    assert_eq!(update(&mut state, key(Enter)), []);
+    let screen = shown(&state, 80, 60);
+    assert!(screen.contains("point 39.") && !screen.contains("too small"), "{screen}");
+    let _ = typed(&mut state, "yes");
+    assert_eq!(update(&mut state, key(Enter)), [Act::Consent(true)]);
+}
+
+#[test]
 fn the_matrix_comes_back_with_the_first_key_however_far_somebody_went() {
     let mut state = state(&debate(), true);
     let _ = typed(&mut state, "/matrix\n");
