@@ -335,6 +335,7 @@ fn an_unknown_kind_is_named_with_those_there_are() {
     env.config("model = \"x/y\"\n[providers.x]\nkind = \"opnai\"\nbase_url = \"http://127.0.0.1:1/v1\"\n");
     let ran = env.run(&["run", "hi"]);
     assert_ne!(ran.code, 0);
-    let words = "unknown kind `opnai`; known are `openai`, `openai-responses`, `anthropic`, `llama`, `script`";
+    let words =
+        "unknown kind `opnai`; known are `openai`, `openai-responses`, `anthropic`, `llama`, `script`";
     assert!(ran.stderr.contains(words), "{ran}");
 }
