@@ -168,15 +168,10 @@ pub enum WireError {
     Internal(String),
 }
 
-fn how_to_build(feature: &str) -> String {
-    format!("in agon's sources: cargo install --path . --features {feature}")
-}
-
 impl WireError {
     /// What the person may try.
     pub fn hint(&self) -> Option<String> {
         match self {
-            WireError::NotBuilt { feature, .. } => Some(how_to_build(feature)),
             WireError::Config(error) => error.hint(),
             WireError::Log(error) => error.hint(),
             WireError::Cache(StockError::NoRun(_) | StockError::NoKey) => Some("`agon cache list` shows every run".to_owned()),
@@ -251,6 +246,9 @@ impl WireError {
     /// The same for a task that a session does not take.
     fn hint_on_task(&self) -> Option<String> {
         match self {
+            WireError::NotBuilt { feature, .. } => {
+                Some(format!("in agon's sources: cargo install --path . --features {feature}"))
+            }
             WireError::OpenTurn { id, asks } if asks.is_empty() => {
                 Some(format!("continue it: agon resume {id}"))
             }
