@@ -2,6 +2,7 @@
 
 mod asked_how;
 pub mod budget;
+mod connections;
 mod context;
 pub mod convergence;
 mod conversation;

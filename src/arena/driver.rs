@@ -6,8 +6,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::ports::AppendError;
-use crate::protocol::event::{ArenaEvent, PauseCause, SessionPaused, TurnCause};
-use crate::protocol::spec::Spec;
+use crate::protocol::event::{ArenaEvent, HostAsked, PauseCause, SessionPaused, TurnCause};
+use crate::protocol::spec::{Action, Spec};
 use crate::protocol::{CallId, Command, Entry, Fact, Input, Outcome, Work};
 use crate::session::Session;
 
@@ -34,6 +34,13 @@ pub(super) enum Message {
     },
     /// The answer to an effect.
     Outcome(Outcome),
+    /// A running call waits for a connection.
+    Asked {
+        /// What it waits for.
+        asked: HostAsked,
+        /// Where the answer goes. Dropped, it is no.
+        answer: oneshot::Sender<bool>,
+    },
     /// Ends here and now, with the turn left open.
     Leave,
 }
@@ -125,7 +132,13 @@ impl Driver {
                     continue;
                 }
                 // A sealed session waits for nothing, and its seal is the last thing it says.
-                Message::Outcome(_) if self.session.sealed().is_some() => continue,
+                Message::Outcome(_) | Message::Asked { .. } if self.session.sealed().is_some() => continue,
+                Message::Asked { asked, answer } => {
+                    if let Some(need) = asked.plan.connection() {
+                        self.executor.asked(asked.call, need.name().into_owned(), answer);
+                    }
+                    (ArenaEvent::HostAsked(asked), None)
+                }
                 Message::Outcome(outcome) => {
                     self.executor.forget(outcome.call, outcome.attempt);
                     (self.timed(outcome.into_event()), None)
@@ -193,10 +206,12 @@ impl Driver {
             }
             match event {
                 ArenaEvent::ParamsDropped(data) => self.executor.learn(&data.model, &data.names),
+                ArenaEvent::HostJudged(data) => {
+                    self.executor.settle(data.call, &data.need, data.action == Action::Allow);
+                }
                 ArenaEvent::CallCancelled(data) => self.executor.cancel(data.call),
                 ArenaEvent::CallLost(data) => self.executor.cancel(data.call),
                 ArenaEvent::TurnClosed(data) => {
-                    self.executor.let_go();
                     // What outlasts a turn that was stopped is recording, which has the usual grace from here on.
                     if matches!(data.cause, TurnCause::Interrupted | TurnCause::Limit | TurnCause::Stopped) {
                         self.executor.cancel_all();

@@ -1,5 +1,6 @@
 //! Has ordered work carried out: holds its deadline, its grace and its one outcome, which it makes fit for the log.
 
+mod asks;
 mod outcome;
 mod sink;
 
@@ -8,22 +9,23 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::ports::{Sink, Workers};
+use crate::ports::{Asks, Sink, Workers};
 use crate::protocol::effect::Failure;
 use crate::protocol::event::{ErrorKind, FailStatus, ModelFailed, ToolStatus};
 use crate::protocol::text::MOST_SHOWN;
 use crate::protocol::{CallId, Effect, Order, Outcome, OutcomeBody, Work};
 
-use super::ArenaPorts;
 use super::driver::Message;
 use super::live::LiveSink;
 use super::local_workers::LocalWorkers;
 use super::provider_pool::{Pooled, ProviderPool, provider_of};
 use super::redact::Redactor;
+use super::{ArenaPorts, Attendance};
+use asks::{Awaited, CallAsks};
 use sink::CallSink;
 
 /// How long a cancelled call may take to say how it ended.
@@ -34,6 +36,8 @@ pub(super) struct Executor {
     shared: Arc<Shared>,
     /// Attempts under way, each with its token.
     running: BTreeMap<CallId, (u32, CancellationToken)>,
+    /// What running calls ask for.
+    awaited: Awaited,
     /// Parent of every call's token.
     all: CancellationToken,
     /// Every task of a call; the driver's own task is not among them.
@@ -63,7 +67,7 @@ impl Executor {
         let local =
             LocalWorkers::new(ports.clone(), Arc::clone(&providers), Arc::clone(&redactor), tracker.clone());
         let shared = Arc::new(Shared { ports, redactor, providers, local: Arc::new(local) });
-        Executor { shared, running: BTreeMap::new(), all, tracker, inbox }
+        Executor { shared, running: BTreeMap::new(), awaited: Awaited::default(), all, tracker, inbox }
     }
 
     pub fn ports(&self) -> &ArenaPorts {
@@ -93,7 +97,7 @@ impl Executor {
         self.running.insert(work.call, (work.attempt, token.clone()));
         let (shared, inbox, all) = (Arc::clone(&self.shared), self.inbox.clone(), self.all.clone());
         self.tracker.spawn(async move {
-            let mut call = Attempt::new(shared, &work);
+            let mut call = Attempt::new(shared, &work, &inbox);
             let body = call.await_outcome(work, &token).await;
             call.provider().inspect(|provider| provider.heed(&body));
             call.send(body, &inbox).await;
@@ -114,6 +118,18 @@ impl Executor {
         });
     }
 
+    /// Keeps where the answer goes to what a running call asks for.
+    pub fn asked(&mut self, call: CallId, need: String, answer: oneshot::Sender<bool>) {
+        if self.running.contains_key(&call) {
+            self.awaited.add(call, need, answer);
+        }
+    }
+
+    /// Tells a running call what was decided on its need.
+    pub fn settle(&mut self, call: CallId, need: &str, is_allowed: bool) {
+        self.awaited.settle(call, need, is_allowed);
+    }
+
     /// Tells a call to stop. Its one outcome still comes.
     pub fn cancel(&mut self, call: CallId) {
         if let Some((_, token)) = self.running.remove(&call) {
@@ -131,13 +147,7 @@ impl Executor {
         if self.running.get(&call).is_some_and(|(running, _)| *running == attempt) {
             self.running.remove(&call);
         }
-    }
-
-    /// Lets other sessions compute what this one was to compute: its turn is over.
-    pub fn let_go(&self) {
-        if let Some(cache) = &self.shared.ports.cache {
-            cache.let_go();
-        }
+        self.awaited.forget(call);
     }
 
     /// Stops everything that is still under way and waits until it has let go of the ports.
@@ -163,6 +173,8 @@ struct Attempt {
     outcomes: mpsc::Receiver<Outcome>,
     /// What the worker gets, once.
     sink: Option<CallSink>,
+    /// What it asks for while it runs, where a person can be asked.
+    asks: Option<Arc<dyn Asks>>,
     /// Milliseconds it waited for a place among its provider's calls.
     waited_ms: u64,
     /// Bytes of its output that the model is shown.
@@ -170,7 +182,7 @@ struct Attempt {
 }
 
 impl Attempt {
-    fn new(shared: Arc<Shared>, work: &Work) -> Self {
+    fn new(shared: Arc<Shared>, work: &Work, inbox: &mpsc::Sender<Message>) -> Self {
         let (call, attempt, order) = (work.call, work.attempt, work.effect.order());
         let cap = match &work.effect {
             Effect::Tool { context, .. } => context.output_cap as usize,
@@ -181,8 +193,14 @@ impl Attempt {
         };
         let live = LiveSink::new(call, attempt, Arc::clone(&shared.ports.bus), Arc::clone(&shared.redactor));
         let live = Arc::new(live);
-        let (sink, outcomes) = CallSink::new(order.clone(), Arc::clone(&live));
-        Attempt { shared, call, attempt, order, live, outcomes, sink: Some(sink), waited_ms: 0, cap }
+        let asks: Option<Arc<dyn Asks>> = match &order {
+            Order::Tool(order) if shared.ports.attended == Attendance::Attended => {
+                Some(Arc::new(CallAsks::new(work, order.clone(), inbox.clone())))
+            }
+            _ => None,
+        };
+        let (sink, outcomes) = CallSink::new(order.clone(), Arc::clone(&live), asks.clone());
+        Attempt { shared, call, attempt, order, live, outcomes, sink: Some(sink), asks, waited_ms: 0, cap }
     }
 
     /// Waits for the work; past the deadline, or past the grace after a cancel, gives the outcome itself.
@@ -199,10 +217,17 @@ impl Attempt {
             let sink: Arc<dyn Sink> = Arc::new(sink);
             guarded(|| workers.start(work, sink));
         }
+        let asks = self.asks.clone();
+        let out_of_time = async {
+            match asks {
+                Some(asks) => asks.worked(deadline).await,
+                None => tokio::time::sleep(deadline).await,
+            }
+        };
         let timed_out = tokio::select! {
             body = self.heard() => return body,
             () = token.cancelled() => false,
-            () = tokio::time::sleep(deadline) => true,
+            () = out_of_time => true,
         };
         guarded(|| workers.cancel(self.call, self.attempt));
         match tokio::time::timeout(GRACE, self.heard()).await {

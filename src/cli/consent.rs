@@ -51,6 +51,10 @@ impl Person for AtTerminal {
                 }
                 output.tell("Type yes to let the session work in the folder of its log: ");
             }
+            Question::Beside { why } => {
+                output.say(&why);
+                output.tell("Look and plan beside it (level plan), and change nothing? yes | no: ");
+            }
         }
         typed_lines::yes().await
     }

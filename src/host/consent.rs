@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::folders::existing;
 use crate::assembly::{Changes, WireError};
 use crate::config::Config;
-use crate::protocol::spec::Consent;
+use crate::protocol::spec::{Consent, PermissionLevel};
 
 /// What only a person decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +31,11 @@ pub enum Question {
         /// The folder that the path in its log leads to.
         root: PathBuf,
     },
+    /// Another agon works in the workspace: may this session look and plan beside it?
+    Beside {
+        /// Which one, and where.
+        why: String,
+    },
 }
 
 impl Question {
@@ -40,6 +45,7 @@ impl Question {
             WireError::NothingConfines { why, gaps } => {
                 Question::Unconfined { why: why.clone(), gaps: gaps.clone() }
             }
+            WireError::Busy { .. } => Question::Beside { why: error.to_string() },
             WireError::Wide { workspace, why } => {
                 Question::Wide { workspace: existing(workspace).unwrap_or_else(|| workspace.clone()), why }
             }
@@ -48,9 +54,13 @@ impl Question {
         })
     }
 
-    /// True where a new session asks as well: its workspace was named for it.
-    fn is_of_tools(&self) -> bool {
-        matches!(self, Question::Unconfined { .. })
+    /// True where a yes is of use: a new session's workspace was named for it, and a squad cannot only look.
+    fn is_open(&self, is_recorded: bool, changes: &Changes) -> bool {
+        match self {
+            Question::Unconfined { .. } => true,
+            Question::Wide { .. } | Question::Folder { .. } => is_recorded,
+            Question::Beside { .. } => changes.squad.is_none(),
+        }
     }
 }
 
@@ -66,8 +76,8 @@ pub trait Person {
     fn agrees(&self, question: Question) -> impl Future<Output = Result<bool, Self::Failure>>;
 }
 
-/// Starts something, and asks the person what a failure leaves to them: to work without a sandbox, and for a recorded
-/// session in a home or in a folder that only its log names. Each yes is put where the next try finds it and takes away
+/// Starts something, and asks the person what a failure leaves to them: to work without a sandbox, to only look where
+/// another agon works, and for a recorded session to work in a home or in a folder that only its log names. Each yes is put where the next try finds it and takes away
 /// its own question.
 pub(super) async fn with_consent<P: Person, T>(
     person: &P,
@@ -79,7 +89,7 @@ pub(super) async fn with_consent<P: Person, T>(
             Err(error) => error,
             Ok(started) => return Ok(started),
         };
-        let Some(question) = Question::of(&error).filter(|it| it.is_of_tools() || is_recorded) else {
+        let Some(question) = Question::of(&error).filter(|it| it.is_open(is_recorded, &changes)) else {
             return Err(error.into());
         };
         if !person.agrees(question.clone()).await? {
@@ -89,6 +99,7 @@ pub(super) async fn with_consent<P: Person, T>(
             Question::Unconfined { why, .. } => changes.consent = Some(Consent { by: person.name(), why }),
             Question::Wide { workspace, .. } => config.allow_workspace(&workspace),
             Question::Folder { root, .. } => changes.root = Some(root),
+            Question::Beside { .. } => changes.permission = Some(PermissionLevel::Plan),
         }
     }
 }

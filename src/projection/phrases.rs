@@ -4,11 +4,10 @@ use super::context_usage::Filled;
 use super::why::Link;
 use crate::protocol::command::{Choice, StopCause};
 use crate::protocol::event::{
-    ClaimFlagged, ErrorKind, LimitKind, Notice, ParamsDropped, PauseCause, RefusalReason, ToolStatus,
+    ClaimFlagged, ErrorKind, LimitKind, Notice, ParamsDropped, PauseCause, Plan, RefusalReason, ToolStatus,
     ToolsListed, TurnCause, TurnRewound,
 };
 use crate::protocol::message::{Effort, Usage};
-use crate::protocol::need::Need;
 use crate::protocol::spec::{ANY_STEPS, Action, Limits, Mode, RolePlace};
 use crate::protocol::text::names_shown;
 pub use crate::protocol::text::{grouped, money};
@@ -79,16 +78,10 @@ pub fn short_id(id: &str) -> &str {
     }
 }
 
-/// What a call needs besides files and its command, in words.
-pub fn need(need: &Need) -> String {
-    match need {
-        Need::Host(host) => format!("connects to {host}"),
-        Need::Port(port) => format!("connects to port {port} of this machine"),
-        Need::Tool(tool) => format!("calls {tool}"),
-        Need::Git => "changes git's records".to_owned(),
-        Need::Unconfined => "runs OUTSIDE the sandbox".to_owned(),
-        Need::Read(_) | Need::Write(_) | Need::Command(_) | Need::Unknown(_) => need.name().into_owned(),
-    }
+/// What a person is asked about, whole: its needs are its last line, marked where one leaves the sandbox.
+pub fn asked_about(plan: &Plan, opens: &[String]) -> String {
+    let mark = if opens.is_empty() { "" } else { " (leaves the sandbox)" };
+    format!("{}{mark}", plan.preview.trim_end_matches('\n'))
 }
 
 /// A count in little room: `950`, `1.2k`, `34k`, `1.2M`.
@@ -329,10 +322,6 @@ pub fn cache_miss(reason: &str) -> Option<String> {
     Some(match reason {
         "absent" => return None,
         "expired" => "the recorded run was too old".to_owned(),
-        "ahead" => {
-            "the recorded run is of a time that has not come yet: the clock was set back, and it is not used"
-                .to_owned()
-        }
         "refreshed" => "no recorded run was looked for, as `--refresh` or `[cache] refresh` asks".to_owned(),
         other => format!("no recorded run: {other}"),
     })

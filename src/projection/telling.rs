@@ -278,6 +278,7 @@ impl ArenaEvent {
             E::ModelAnswered(data) => model::answered(data.call, &data.body, scene),
             E::ModelFailed(data) => model::failed(&data.body, scene),
             E::ToolPrepared(data) => vec![tool::prepared(&data.body, scene)],
+            E::HostAsked(data) => vec![tool::connects(data, scene)],
             E::GateAnswered(data) => vec![tool::gated(&data.body, scene)],
             E::ToolResolved(data) => vec![tool::resolved(&data.body, scene)],
             E::CheckRan(data) => vec![tool::checked(&data.body)],
@@ -299,16 +300,17 @@ impl ArenaEvent {
             E::RetryScheduled(_) | E::ParamsDropped(_) | E::FallbackTaken(_) => self.decision(scene),
             E::EffectOrdered(_) | E::ToolInvoked(_) | E::ToolRefused(_) => self.decision(scene),
             E::ToolAnswered(_) | E::PolicyDecided(_) | E::ApprovalRequested(_) => self.decision(scene),
-            E::CallCancelled(_) | E::CallLost(_) | E::OutcomeIgnored(_) => self.decision(scene),
-            E::InputRefused(_) | E::NoticeGiven(_) | E::AnswerRejected(_) => self.decision(scene),
-            E::BudgetReserved(_) | E::BudgetSettled(_) | E::LimitReached(_) => self.decision(scene),
-            E::ContextCompacted(_) | E::PhaseShifted(_) | E::RoundOpened(_) => self.decision(scene),
-            E::PlanStated(_) | E::CodeProposed(_) | E::CritiqueIssued(_) => self.decision(scene),
-            E::FindingClosed(_) | E::InsightSurfaced(_) | E::RoleFailed(_) => self.decision(scene),
-            E::ClaimFlagged(_) | E::CacheSkipped(_) | E::BallotCast(_) => self.decision(scene),
-            E::PropositionsStated(_) | E::RatingsCast(_) | E::BallotsRevealed(_) => self.decision(scene),
-            E::ConvergenceProbed(_) | E::DebateGated(_) | E::DebateShortened(_) => self.decision(scene),
-            E::VerdictReached(_) | E::DissentRecorded(_) => self.decision(scene),
+            E::HostJudged(_) | E::CallCancelled(_) | E::CallLost(_) => self.decision(scene),
+            E::OutcomeIgnored(_) | E::InputRefused(_) | E::NoticeGiven(_) => self.decision(scene),
+            E::AnswerRejected(_) | E::BudgetReserved(_) | E::BudgetSettled(_) => self.decision(scene),
+            E::LimitReached(_) | E::ContextCompacted(_) | E::PhaseShifted(_) => self.decision(scene),
+            E::RoundOpened(_) | E::PlanStated(_) | E::CodeProposed(_) => self.decision(scene),
+            E::CritiqueIssued(_) | E::FindingClosed(_) | E::InsightSurfaced(_) => self.decision(scene),
+            E::RoleFailed(_) | E::ClaimFlagged(_) | E::CacheSkipped(_) => self.decision(scene),
+            E::BallotCast(_) | E::PropositionsStated(_) | E::RatingsCast(_) => self.decision(scene),
+            E::BallotsRevealed(_) | E::ConvergenceProbed(_) | E::DebateGated(_) => self.decision(scene),
+            E::DebateShortened(_) | E::VerdictReached(_) | E::DissentRecorded(_) => self.decision(scene),
+            E::WorkJudged(_) => self.decision(scene),
         }
     }
 
@@ -331,6 +333,7 @@ impl ArenaEvent {
             E::ToolAnswered(data) => tool::answered(data, scene),
             E::PolicyDecided(data) => tool::judged(data, scene),
             E::ApprovalRequested(data) => tool::asked(data, scene),
+            E::HostJudged(data) => tool::connection(data, scene),
             E::CallCancelled(data) => {
                 Telling::new(Kind::Cancel, data.call.to_string()).ended(data.reason.as_str())
             }
@@ -346,6 +349,7 @@ impl ArenaEvent {
             E::PhaseShifted(data) => Telling::new(Kind::Phase, phrases::spaced(&data.to)),
             E::PlanStated(data) => Telling::new(Kind::Plan, format!("stated in {}", data.source)),
             E::CodeProposed(data) => team::proposed(data),
+            E::WorkJudged(data) => team::work(data),
             E::CritiqueIssued(data) => team::judged(data),
             E::FindingClosed(data) => {
                 Telling::new(Kind::Finding, format!("{} settled", data.id)).refs(format!("[{}]", data.source))
@@ -376,7 +380,7 @@ impl ArenaEvent {
                 return Vec::new();
             }
             E::PatchApplied(_) | E::PatchRefused(_) | E::ToolsListed(_) => return Vec::new(),
-            E::MentionExpanded(_) | E::Unknown { .. } => return Vec::new(),
+            E::MentionExpanded(_) | E::HostAsked(_) | E::Unknown { .. } => return Vec::new(),
         };
         vec![one]
     }

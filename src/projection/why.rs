@@ -180,6 +180,9 @@ impl Reasons {
                 let (verdict, gate) = (data.body.verdict.action(), format!("gate {}", data.body.gate));
                 audit.judged.push((from, verdict, gate));
             }),
+            E::HostJudged(data) => self.step(from, data.tool_use, |audit| {
+                audit.judged.push((from, data.action, data.rule.clone()));
+            }),
             E::ToolInvoked(data) => self.step(from, data.tool_use, |audit| audit.invoked.push(from)),
             E::ToolResolved(data) => {
                 self.end(from, data.body.tool_use, AuditEnd::Resolved(data.body.status));

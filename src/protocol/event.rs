@@ -244,6 +244,8 @@ events! {
     /// What a tool call would do was found out, or why it cannot be done.
     Fact ToolPrepared(Answered<ToolPrepared>) = "tool_prepared" in Tool,
         tool |d| Some(d.body.tool_use), call |d| Some(d.call);
+    /// A running tool call waits for a connection that no rule speaks of.
+    Fact HostAsked(HostAsked) = "host_asked" in Tool, tool |d| Some(d.tool_use), call |d| Some(d.call);
     /// A gate gave its verdict on a prepared call.
     Fact GateAnswered(Answered<GateAnswered>) = "gate_answered" in Tool,
         tool |d| Some(d.body.tool_use), call |d| Some(d.call);
@@ -314,6 +316,9 @@ events! {
     /// A person is asked whether a call may run; orders the ask.
     Decision ApprovalRequested(ApprovalRequested) = "approval_requested" in Tool,
         spark |d| Some(d.spark), tool |d| Some(d.tool_use), call |d| Some(d.call);
+    /// A running tool call is told whether it may connect.
+    Decision HostJudged(HostJudged) = "host_judged" in Tool,
+        tool |d| Some(d.tool_use), call |d| Some(d.call), cites |d| vec![d.asked];
     /// A running call is told to stop.
     Decision CallCancelled(CallCancelled) = "call_cancelled" in Call, call |d| Some(d.call);
     /// A call's outcome will never be known.
@@ -345,6 +350,9 @@ events! {
     /// A coder's work stands for review.
     Decision CodeProposed(CodeProposed) = "code_proposed" in Squad,
         spark |d| Some(d.spark), cites |d| d.diff.iter().chain(&d.checks).copied().collect();
+    /// What a squad changed, what others changed and what was undone, decided from a comparison of the workspace.
+    Decision WorkJudged(WorkJudged) = "work_judged" in Squad,
+        spark |d| Some(d.spark), cites |d| vec![d.diff];
     /// A reviewer judged a proposal.
     Decision CritiqueIssued(CritiqueIssued) = "critique_issued" in Squad,
         spark |d| Some(d.spark), cites |d| vec![d.source];

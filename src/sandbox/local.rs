@@ -387,9 +387,10 @@ impl LocalSandbox {
         // Names can only be kept where they can be covered, and need it only where they can be made.
         let keeps = self.has_namespaces && !self.options.read_only;
         let call = keeps.then(|| self.keeper.begin(&self.found)).transpose()?;
-        let network =
-            self.has_namespaces.then(|| CallNetwork::of(&exec.opens, &self.options.wire, &self.view.origins));
-        let network = network.transpose()?;
+        // Where the workspace is read-only no need is opened, so nobody is asked.
+        let asks = live.asks().filter(|_| !self.options.read_only);
+        let network = || CallNetwork::of(&exec, &self.options.wire, &self.view.origins, asks);
+        let network = self.has_namespaces.then(network).transpose()?;
         let (network, live) = (network.as_ref(), &MaskedLive(live, network.as_ref()));
         let plan = self.plan(&exec, &directory, more, network);
         let mut end = match self.run_in_a_copy(&exec, (&plan, network), started, live, cancel).await {

@@ -72,7 +72,13 @@ pub async fn watch(
         }),
         done: false,
     };
-    let limit = Duration::from_millis(exec.timeout_ms);
+    let (limit, asks) = (Duration::from_millis(exec.timeout_ms), live.asks());
+    let limit = async {
+        match asks {
+            Some(asks) => asks.worked(limit).await,
+            None => tokio::time::sleep(limit).await,
+        }
+    };
     let stopped = supervise(&mut pumps, &mut reach, limit, cancel).await?;
     settle(&mut pumps, &mut reach).await;
     drop(pumps);
@@ -117,7 +123,7 @@ fn spawn(command: &str, directory: &Path, environment: &BTreeMap<String, String>
 async fn supervise(
     pumps: &mut Pumps<'_>,
     reach: &mut impl Reach,
-    limit: Duration,
+    limit: impl Future<Output = ()>,
     cancel: &CancellationToken,
 ) -> Result<Option<Stopped>, String> {
     let lost = |error: std::io::Error| format!("the command was started but cannot be waited for: {error}");
@@ -127,7 +133,7 @@ async fn supervise(
                 biased;
                 ended = reach.ended() => Ok(ended),
                 () = cancel.cancelled() => Err(Stopped::Cancelled),
-                () = tokio::time::sleep(limit) => Err(Stopped::TimedOut),
+                () = limit => Err(Stopped::TimedOut),
             }
         })
         .await;

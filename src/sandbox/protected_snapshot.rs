@@ -241,6 +241,9 @@ pub fn told_of_closed(end: &ExecEnd, git: impl FnOnce() -> Option<String>, read_
     let is_closed = |line: &&str| line.contains("Read-only file system");
     let is_git = |line: &str| line.contains(".git/") || line.contains(".git'");
     let names_git = lines().filter(is_closed).any(is_git);
+    if lines().any(|line| line.starts_with("fatal: not a git repository")) {
+        return git().iter().map(|why| noted(why)).collect();
+    }
     if end.exit == Some(0) && !names_git {
         return Vec::new();
     }

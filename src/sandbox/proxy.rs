@@ -24,7 +24,6 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use judge::{HostRules, Target, Verdict};
@@ -67,21 +66,18 @@ impl Wire for SystemWire {
     }
 }
 
-/// A host without a rule, to which a connection waits.
-pub struct Question {
-    /// Where the command wants to connect.
-    pub target: Target,
-    /// What the client calls itself, as it says.
-    pub client: Option<String>,
-    /// Takes the answer. Dropped, it is no.
-    pub answer: oneshot::Sender<bool>,
-}
+/// Puts a host without a rule, and what the client calls itself, to a person.
+pub type Asker = Box<dyn Fn(&Target, Option<&str>) -> BoxFuture<'static, bool> + Send + Sync>;
 
 /// Why a connection is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// No rule names the host, and no person allowed it.
+    /// No rule names the host, and no person can be asked.
     NoRule,
+    /// It was asked about and not allowed.
+    NotAllowed,
+    /// It was asked about, and the call ended before the answer.
+    Unanswered,
     /// A rule denies it.
     Denied,
     /// It resolves to an address that only a rule for the address opens.
@@ -97,13 +93,14 @@ pub enum Refusal {
 impl Refusal {
     /// Why, and how to allow it.
     pub fn words(&self, target: &Target) -> String {
+        let how = || {
+            let need = target.need();
+            format!("ask with `needs: [\"{need}\"]`, or start agon with `--allow {need}`")
+        };
         match self {
-            Refusal::NoRule => {
-                let need = target.need();
-                format!(
-                    "no rule allows it; ask with `needs: [\"{need}\"]`, or start agon with `--allow {need}`"
-                )
-            }
+            Refusal::NoRule => format!("no rule allows it; {}", how()),
+            Refusal::NotAllowed => "it was asked about and not allowed".to_owned(),
+            Refusal::Unanswered => format!("it was asked about, and the command ended first; {}", how()),
             Refusal::Denied => "a rule denies it".to_owned(),
             Refusal::Closed(address, what) => {
                 let own = Target { host: address.to_string(), port: target.port };
@@ -123,10 +120,10 @@ pub struct Proxy {
     token: String,
     wire: Arc<dyn Wire>,
     tally: Tally,
-    questions: Option<mpsc::UnboundedSender<Question>>,
+    asker: Option<Asker>,
     upstream: Option<Upstream>,
-    /// Answers of a person, each asked for once in a call.
-    answers: Mutex<BTreeMap<Target, Shared<BoxFuture<'static, bool>>>>,
+    /// Answers of a person by need, each asked for once in a call.
+    answers: Mutex<BTreeMap<String, Shared<BoxFuture<'static, bool>>>>,
 }
 
 /// Serves each connection, a limited number of them at a time.
@@ -155,19 +152,16 @@ async fn pass_on(proxy: Arc<Proxy>, mut inside: TcpStream, port: u16) {
             return;
         }
     }
-    proxy.tally.refused(&target, Refusal::Unreachable("nothing listens there on this machine".to_owned()));
+    let why = Refusal::Unreachable("nothing listens there on this machine".to_owned());
+    proxy.tally.refused(&target, Some(why));
 }
 
 /// The name that clients use with the token.
 const USER: &str = "agon";
 
 impl Proxy {
-    /// A proxy with a new token. Without `questions` a host that no rule names is refused at once.
-    pub fn new(
-        rules: HostRules,
-        wire: Arc<dyn Wire>,
-        questions: Option<mpsc::UnboundedSender<Question>>,
-    ) -> Result<Self, String> {
+    /// A proxy with a new token. Without an `asker` a host that no rule names is refused at once.
+    pub fn new(rules: HostRules, wire: Arc<dyn Wire>, asker: Option<Asker>) -> Result<Self, String> {
         let mut bytes = [0; 20];
         let filled = rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty());
         if filled.ok() != Some(bytes.len()) {
@@ -175,7 +169,7 @@ impl Proxy {
         }
         let token = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         let (tally, answers, upstream) = (Tally::default(), Mutex::default(), None);
-        Ok(Proxy { rules, token, wire, tally, questions, upstream, answers })
+        Ok(Proxy { rules, token, wire, tally, asker, upstream, answers })
     }
 
     /// The same, with hosts reached through the user's own proxy.
@@ -224,7 +218,7 @@ impl Proxy {
     async fn open(&self, target: &Target, client: Option<&str>) -> Result<Counted, Refusal> {
         let opened = self.connect(target, client).await;
         if let Err(refusal) = &opened {
-            self.tally.refused(target, refusal.clone());
+            self.tally.refused(target, Some(refusal.clone()));
         }
         opened
     }
@@ -232,8 +226,8 @@ impl Proxy {
     async fn connect(&self, target: &Target, client: Option<&str>) -> Result<Counted, Refusal> {
         match self.rules.judge(target) {
             Verdict::Deny => return Err(Refusal::Denied),
-            Verdict::Ask if !self.ask(target, client).await => return Err(Refusal::NoRule),
-            Verdict::Allow | Verdict::Ask => {}
+            Verdict::Ask => self.ask(target, client).await?,
+            Verdict::Allow => {}
         }
         if let Some(upstream) = self.upstream.as_ref().filter(|upstream| upstream.serves(target)) {
             return self.connect_through(upstream, target).await;
@@ -286,20 +280,17 @@ impl Proxy {
         }
     }
 
-    /// A person's answer; no where none can be asked. Connections to one target share it.
-    async fn ask(&self, target: &Target, client: Option<&str>) -> bool {
-        let Some(questions) = &self.questions else { return false };
+    /// Goes on once a person allows it. Connections for one need share the answer.
+    async fn ask(&self, target: &Target, client: Option<&str>) -> Result<(), Refusal> {
+        let asker = self.asker.as_ref().ok_or(Refusal::NoRule)?;
         let answer = {
             let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-            let asked = answers.entry(target.clone()).or_insert_with(|| {
-                let (answer, answered) = oneshot::channel();
-                let client = client.map(str::to_owned);
-                // Without a receiver the answer is dropped, which is no.
-                let _ = questions.send(Question { target: target.clone(), client, answer });
-                answered.map(|answer| answer.unwrap_or(false)).boxed().shared()
-            });
-            asked.clone()
+            answers.entry(target.need()).or_insert_with(|| asker(target, client).shared()).clone()
         };
-        answer.await
+        // Said of it until there is an answer, which may come too late.
+        self.tally.refused(target, Some(Refusal::Unanswered));
+        let is_allowed = answer.await;
+        self.tally.refused(target, None);
+        is_allowed.then_some(()).ok_or(Refusal::NotAllowed)
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::protocol::effect::{Order, PrepareOrder, PreparedUse, TimerPurpose};
 use crate::protocol::event::{
-    ApprovalAnswered, ArenaEvent, FailStatus, LimitKind, ModelFailed, PrepareResult, RefusalReason, ToolUse,
-    TurnRewound,
+    ApprovalAnswered, ArenaEvent, FailStatus, HostAsked, LimitKind, ModelFailed, PrepareResult,
+    RefusalReason, ToolUse, TurnRewound,
 };
 use crate::protocol::spec::{PermissionLevel, Setting};
 use crate::protocol::{CallId, Choice, EventRef, SparkId};
@@ -22,7 +22,8 @@ pub(super) enum Due {
     Mentioned(Option<SparkId>),
     Wind,
     Rewound(TurnRewound),
-    Approval { tool_use: ToolUse, answered: ApprovalAnswered },
+    Approval { tool_use: ToolUse, prepared: EventRef, answered: ApprovalAnswered },
+    Connection(HostAsked),
     Replied(ToolUse),
     Gated(ToolUse),
     Answer(Box<AnsweredCall>),
@@ -56,6 +57,7 @@ impl Session {
             E::StopRequested(_) | E::InterruptRequested(_) => Due::Wind,
             E::TurnRewound(data) => Due::Rewound(data.clone()),
             E::ApprovalAnswered(data) => self.due_approval(data),
+            E::HostAsked(data) => Due::Connection(data.clone()),
             E::QuestionAnswered(data) => self.due_reply(data),
             E::ModelAnswered(data) => AnsweredCall::before(self, data.call, data.attempt, &data.body)
                 .map_or(Due::Nothing, |answered| Due::Answer(Box::new(answered))),
@@ -90,8 +92,8 @@ impl Session {
 
     fn due_approval(&self, data: &ApprovalAnswered) -> Due {
         match self.calls.get(&data.call).map(|call| &call.order) {
-            Some(Order::Ask(PreparedUse { tool_use, .. })) => {
-                Due::Approval { tool_use: *tool_use, answered: data.clone() }
+            Some(Order::Ask(PreparedUse { tool_use, prepared, .. })) => {
+                Due::Approval { tool_use: *tool_use, prepared: *prepared, answered: data.clone() }
             }
             _ => Due::Nothing,
         }
@@ -143,7 +145,8 @@ impl Session {
             Due::Mentioned(spark) => self.on_mentioned(spark),
             Due::Wind => self.wind_down(),
             Due::Rewound(data) => self.on_rewound(&data),
-            Due::Approval { tool_use, answered } => self.on_approval(tool_use, answered),
+            Due::Approval { tool_use, prepared, answered } => self.on_approval(tool_use, prepared, answered),
+            Due::Connection(asked) => self.on_host_asked(at, &asked),
             Due::Gated(tool_use) => self.on_gated(tool_use),
             Due::Replied(tool_use) => self.on_replied(at, tool_use),
             Due::Answer(answered) => self.on_answer(at, &answered),
@@ -167,7 +170,10 @@ impl Session {
         }
     }
 
-    fn on_approval(&mut self, tool_use: ToolUse, answered: ApprovalAnswered) {
+    fn on_approval(&mut self, tool_use: ToolUse, prepared: EventRef, answered: ApprovalAnswered) {
+        if matches!(self.event(prepared), Some(ArenaEvent::HostAsked(_))) {
+            return self.on_host_answered(prepared, &answered.choice, answered.by);
+        }
         if self.is_hit(tool_use) {
             return self.on_hit_answered(&answered.choice, &answered.by);
         }

@@ -12,7 +12,7 @@ use crate::protocol::need::Need;
 use crate::protocol::spec::{Action, Policy, Risk, Rule};
 use crate::protocol::text::glob_literal;
 
-pub use commands::understood;
+pub use commands::{restored, understood, understood_unquoted};
 pub use hosts::on_hosts;
 pub use judge::{Line, Rights, Ruling, Shelter, judge, lines, opens};
 
@@ -147,7 +147,11 @@ fn needs_fit(rule: &Rule, plan: &Plan) -> bool {
     let is_met = (rule.path.is_none() || any(&path))
         && (rule.command.is_none() || any(&command))
         && (rule.needs.is_empty() || any(&other));
-    is_met && (rule.action != Action::Allow || plan.needs.iter().all(|need| is_covered(rule, need)))
+    // The files of such a command are named in its line already.
+    let is_of_command =
+        |need: &Need| need.path().is_some() && rule.command.is_some() && judge::puts_back(plan);
+    let is_covered = |need: &Need| is_covered(rule, need) || is_of_command(need);
+    is_met && (rule.action != Action::Allow || plan.needs.iter().all(is_covered))
 }
 
 /// True for a need that an allow speaks of. One that names no need at all speaks of all that stay in the sandbox.

@@ -189,6 +189,7 @@ impl Session {
             _ => None,
         };
         self.emit(ArenaEvent::CallLost(CallLost { call: id, tool_use, text: LOST.to_owned() }));
+        tool_use.into_iter().for_each(|ended| self.withdraw_asks(ended));
     }
 
     fn cancel_silently(&mut self, call: CallId) {

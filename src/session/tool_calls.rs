@@ -158,8 +158,7 @@ impl Session {
         if !one.may_change() {
             return true;
         }
-        let recorded = self.checkpoints.fresh && self.checkpoints.in_turn;
-        if !recorded || self.squad.as_ref().is_some_and(|squad| squad.cache.wants_look()) {
+        if !(self.checkpoints.fresh && self.checkpoints.in_turn) {
             self.record_workspace();
         }
         self.checkpoints.pending.is_none()
@@ -263,6 +262,7 @@ impl Session {
     /// What follows from a tool's end. After a call that may have changed the workspace it is recorded anew,
     /// beside whatever comes next.
     pub(super) fn on_resolved(&mut self, tool_use: ToolUse) {
+        self.withdraw_asks(tool_use);
         let changed = self.use_mut(tool_use).is_some_and(|one| one.may_change());
         if changed {
             self.record_workspace();

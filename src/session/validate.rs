@@ -17,7 +17,10 @@ impl Session {
     pub(super) fn admit(&self, fact: &ArenaEvent) -> Result<(), Void> {
         match fact.answers() {
             Some((call, attempt)) => self.admit_outcome(call, attempt, fact).map_err(Void::Late),
-            None => self.admit_wish(fact).map_err(Void::Refused),
+            None => match fact {
+                ArenaEvent::HostAsked(data) => self.admit_host(data).map_err(Void::Late),
+                wish => self.admit_wish(wish).map_err(Void::Refused),
+            },
         }
     }
 

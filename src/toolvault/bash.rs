@@ -8,12 +8,13 @@ use serde::Deserialize;
 use super::git_line::{self, GitLine};
 use super::tool::{arguments, blocking, spec};
 use super::write_file::words;
-use crate::ports::{Exec, ExecEnd, Opens, Preparation, Sandbox, Tool, ToolEnd};
+use crate::ports::{Exec, ExecEnd, Files, Opens, Preparation, Sandbox, Tool, ToolEnd};
 use crate::protocol::effect::ToolCall;
-use crate::protocol::event::ToolStatus;
+use crate::protocol::event::{PathBase, ToolStatus};
 use crate::protocol::need::Need;
 use crate::protocol::spec::{Risk, ToolSpec};
 use crate::protocol::text::name_shown;
+use crate::session::policy;
 
 /// Bytes kept of each stream; what goes beyond the call's output cap is kept beside the log.
 const CAPTURE: usize = 1024 * 1024;
@@ -66,7 +67,7 @@ impl Arguments {
             GitLine::Configures(command) => {
                 return Err(format!(
                     "`{}` writes git's configuration, which no call may: ask the user to run it",
-                    name_shown(command)
+                    name_shown(&command)
                 ));
             }
             // Where it cannot be given the command says so itself.
@@ -103,10 +104,13 @@ impl Tool for Bash {
         let needs = args.needs(sandbox)?;
         let files = sandbox.files();
         let asked = args.cwd.unwrap_or_default();
-        let cwd = blocking(move || {
+        let restored = needs.contains(&Need::Git).then(|| policy::restored(&args.command)).flatten();
+        let known = call.bases.clone();
+        let (cwd, own) = blocking(move || {
             let cwd = files.canonical(&asked).map_err(words)?;
             files.list(&cwd).map_err(words)?;
-            Ok(cwd)
+            let own = as_known(&*files, &cwd, &restored.unwrap_or_default(), &known);
+            Ok((cwd, own))
         })
         .await?;
         let place = if cwd.is_empty() { String::new() } else { format!("in {}/:\n", name_shown(&cwd)) };
@@ -117,7 +121,8 @@ impl Tool for Bash {
             format!("\nwhy (the model's words): {}", why.split_whitespace().collect::<Vec<_>>().join(" "))
         });
         let preview = format!("{place}{}{why}", args.command);
-        let needs = std::iter::once(Need::Command(args.command.clone())).chain(needs).collect::<Vec<_>>();
+        let needs = std::iter::once(Need::Command(args.command.clone())).chain(needs);
+        let needs: Vec<Need> = needs.chain(own.into_iter().flatten().map(Need::Write)).collect();
         let opens = Opens::of(&needs);
         let mut exec =
             Exec { command: args.command, cwd: cwd.clone(), timeout_ms, capture_cap: CAPTURE, opens };
@@ -128,6 +133,16 @@ impl Tool for Bash {
         });
         Ok(Preparation { needs, cwd, ..prepared })
     }
+}
+
+/// The files with what they hold, if each holds what the spark last saw of it.
+fn as_known(files: &dyn Files, cwd: &str, names: &[String], known: &[PathBase]) -> Option<Vec<PathBase>> {
+    let same = |name: &String| {
+        let path = files.canonical(format!("{cwd}/{name}").trim_start_matches('/')).ok()?;
+        let sha256 = files.digest(&path).ok()?;
+        known.iter().find(|base| base.path == path && base.sha256.is_some() && base.sha256 == sha256).cloned()
+    };
+    names.iter().map(same).collect()
 }
 
 fn answer(end: ExecEnd, timeout_ms: u64) -> ToolEnd {

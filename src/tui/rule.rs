@@ -7,7 +7,8 @@ use crate::protocol::text::glob_of;
 /// The narrowest rule for a call: its tool, its command or its paths, exactly.
 pub fn text(tool: &str, plan: &Plan) -> String {
     let rule = Rule::granting("", tool, plan);
-    match rule.command.or(rule.path) {
+    let host = rule.needs.into_iter().next().filter(|_| plan.connection().is_some());
+    match rule.command.or(rule.path).or(host) {
         Some(pattern) => format!("{}: {pattern}", glob_of(tool)),
         None => format!("{}:", glob_of(tool)),
     }
@@ -25,6 +26,9 @@ pub fn read(line: &str, by: &str, plan: &Plan) -> Result<Rule, String> {
     let exact = Rule { tool: Some(tool.to_owned()), ..Rule::granting(named, "", plan) };
     let object = Some(pattern.to_owned());
     match (&exact.command, &exact.path) {
+        (None, None) if plan.connection().is_some() && !pattern.is_empty() => {
+            Ok(Rule { needs: object.into_iter().collect(), ..exact })
+        }
         (None, None) if pattern == "*" => Ok(Rule { call: None, cwd: None, ..exact }),
         (None, None) if pattern.is_empty() => Ok(exact),
         (None, None) => Err("a rule for this call ends with nothing, or with * for any arguments".to_owned()),

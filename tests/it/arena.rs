@@ -2,6 +2,7 @@
 
 mod faults;
 mod gates;
+mod hosts;
 pub(crate) mod kit;
 mod parts;
 mod scorers;

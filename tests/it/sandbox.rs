@@ -8,6 +8,8 @@ mod builds;
 #[cfg(target_os = "linux")]
 mod consent;
 pub(crate) mod contract;
+#[cfg(target_os = "linux")]
+mod day;
 pub(crate) mod escapes;
 #[cfg(target_os = "linux")]
 mod git;

@@ -3,6 +3,7 @@
 mod answers;
 mod approvals;
 mod calls;
+mod connections;
 mod ends;
 mod free_text;
 mod gates;

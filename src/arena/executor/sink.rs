@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use crate::ports::{Live, Sink};
+use crate::ports::{Asks, Live, Sink};
 use crate::protocol::{Lane, Order, Outcome};
 
 use super::super::live::LiveSink;
@@ -14,13 +14,18 @@ pub(super) struct CallSink {
     order: Order,
     live: Arc<LiveSink>,
     outcomes: mpsc::Sender<Outcome>,
+    asks: Option<Arc<dyn Asks>>,
 }
 
 impl CallSink {
     /// The outcome and one that comes late are heard; a flood is not.
-    pub fn new(order: Order, live: Arc<LiveSink>) -> (Self, mpsc::Receiver<Outcome>) {
+    pub fn new(
+        order: Order,
+        live: Arc<LiveSink>,
+        asks: Option<Arc<dyn Asks>>,
+    ) -> (Self, mpsc::Receiver<Outcome>) {
         let (outcomes, heard) = mpsc::channel(2);
-        (CallSink { order, live, outcomes }, heard)
+        (CallSink { order, live, outcomes, asks }, heard)
     }
 }
 
@@ -29,6 +34,10 @@ impl Live for CallSink {
         if self.order.speaks(lane) {
             self.live.push(lane, text);
         }
+    }
+
+    fn asks(&self) -> Option<Arc<dyn Asks>> {
+        self.asks.clone()
     }
 }
 

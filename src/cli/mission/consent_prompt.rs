@@ -70,6 +70,15 @@ impl Person for Asker {
                 ],
                 question: "Let it work in the folder of its log?".to_owned(),
             },
+            host::Question::Beside { why } => Question {
+                title: why,
+                intro: "For this session, at level plan:".to_owned(),
+                points: vec![
+                    "agents read and plan, and change nothing".to_owned(),
+                    "once the other has ended, Shift-Tab raises the level".to_owned(),
+                ],
+                question: "Work beside it?".to_owned(),
+            },
         };
         Ok(self.ask(question).await)
     }

@@ -1,5 +1,6 @@
 //! The table of a squad's roles at its end: model, tokens, money, tool calls, time, share; folds nothing.
 
+use super::summary::aligned;
 use crate::projection::costs::{Costs, SparkCosts, Tally};
 use crate::projection::phrases;
 use crate::projection::safe_text::safe_line;
@@ -19,18 +20,7 @@ pub fn role_table(costs: &Costs) -> String {
     table.extend(costs.by_role().iter().map(|spark| row(spark, costs)));
     let total = SparkCosts { role: "all".to_owned(), tally: costs.total, ..SparkCosts::default() };
     table.push(row(&total, costs));
-    let width = |n: usize| table.iter().map(|row| row[n].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..8).map(width).collect();
-    // Eighty columns are what a terminal has as a rule.
-    let gap = if widths.iter().sum::<usize>() + 2 * 7 > 80 { " " } else { "  " };
-    let line = |row: &[String; 8]| {
-        let cells = row.iter().zip(&widths).enumerate().map(|(n, (cell, width))| match n {
-            0 | 1 => format!("{cell:<width$}"),
-            _ => format!("{cell:>width$}"),
-        });
-        format!("{}\n", cells.collect::<Vec<_>>().join(gap).trim_end())
-    };
-    table.iter().map(line).collect()
+    aligned(&table, 2)
 }
 
 fn row(spark: &SparkCosts, costs: &Costs) -> [String; 8] {

@@ -9,10 +9,11 @@ use crate::projection::context_usage::Filled;
 use crate::projection::costs::{CostRow, Costs, Scope, Tally};
 use crate::projection::phrases;
 use crate::projection::safe_text::safe_line;
-use crate::projection::telling::{Scene, face, line_of};
-use crate::projection::why::{Audit, AuditEnd, Cause, Reasons};
+use crate::projection::telling::{Kind, Scene, Telling, face, line_of};
+use crate::projection::why::{Audit, Cause, Reasons};
+use crate::projection::wrapping::WIDTH;
 use crate::protocol::EventRef;
-use crate::protocol::event::{ArenaEvent, ErrorKind, PolicyDecided, PrepareResult, ToolUse, TurnCause};
+use crate::protocol::event::{ErrorKind, PolicyDecided, ToolUse, TurnCause};
 use crate::protocol::expand::Lookup;
 use crate::protocol::text::names_shown;
 
@@ -138,7 +139,7 @@ fn file_words(board: &Board) -> Option<String> {
         board.changed.iter().partition(|path| board.is_seen(path));
     let changed = (!shown.is_empty()).then(|| format!("changed: {}", names_shown(shown)));
     let (undone, unseen): (Vec<&String>, Vec<&String>) =
-        unseen.into_iter().partition(|path| board.undone.contains(path));
+        unseen.into_iter().partition(|path| board.work.iter().any(|work| work.restored.contains(path)));
     let undone = (!undone.is_empty()).then(|| format!("written and undone again: {}", names_shown(undone)));
     let written =
         (!unseen.is_empty()).then(|| format!("written, and not compared since: {}", names_shown(unseen)));
@@ -179,19 +180,23 @@ pub fn table_of(rows: &[CostRow], costs: &Costs) -> String {
         ["", "calls", "retries", "in", "cached", "out", "cost", "model time", "tools", "tool time"];
     let mut table: Vec<[String; 10]> = vec![headings.map(str::to_owned)];
     table.extend(rows.iter().map(|row| cells(row, costs)));
-    let widths: Vec<usize> = (0..headings.len())
-        .map(|n| table.iter().map(|row| row[n].chars().count()).max().unwrap_or(0))
-        .collect();
-    let mut out = String::new();
-    for row in &table {
-        let mut line = format!("{:<width$}", row[0], width = widths[0]);
-        for (cell, width) in row.iter().zip(&widths).skip(1) {
-            line.push_str(&format!("  {cell:>width$}"));
-        }
-        out.push_str(line.trim_end());
-        out.push('\n');
-    }
-    out
+    aligned(&table, 1)
+}
+
+/// Rows of cells in columns, the first `left` of them flush left.
+pub(super) fn aligned<const N: usize>(table: &[[String; N]], left: usize) -> String {
+    let width = |n: usize| table.iter().map(|row| row[n].chars().count()).max().unwrap_or(0);
+    let widths: [usize; N] = std::array::from_fn(width);
+    // Eighty columns are what a terminal has as a rule.
+    let gap = if left > 1 && widths.iter().sum::<usize>() + 2 * (N - 1) > WIDTH { " " } else { "  " };
+    let line = |row: &[String; N]| {
+        let cells = row.iter().zip(widths).enumerate().map(|(n, (cell, width))| match n < left {
+            true => format!("{cell:<width$}"),
+            false => format!("{cell:>width$}"),
+        });
+        format!("{}\n", cells.collect::<Vec<_>>().join(gap).trim_end())
+    };
+    table.iter().map(line).collect()
 }
 
 /// What fills a window, under the name of its spark.
@@ -239,40 +244,33 @@ pub fn audit_lines(reasons: &Reasons, lookup: Lookup<'_>) -> String {
 
 fn audit_block(tool_use: ToolUse, audit: &Audit, lookup: Lookup<'_>) -> String {
     let mut out = format!("{:<7}{}\n", tool_use.answer.to_string(), safe_line(&asked(tool_use, lookup)));
-    let mut row = |event: EventRef, text: String| {
-        out.push_str(&format!("  {:<7}{}\n", event.to_string(), safe_line(&text)));
-    };
-    if let Some(event) = audit.prepared {
-        row(event, prepared(event, lookup));
+    let judged = audit.judged.iter().map(|(event, ..)| *event);
+    let answered = audit.answered.as_ref().map(|(event, _)| *event);
+    let before = audit.prepared.into_iter().chain(judged).chain(audit.requested).chain(answered);
+    let steps = before.chain(audit.invoked.iter().copied()).chain(audit.end.map(|(event, _)| event));
+    for at in steps {
+        let told = lookup(at).map(|event| event.telling(&Scene::of(lookup))).unwrap_or_default();
+        let words = told.first().map(step).unwrap_or_default();
+        out.push_str(&format!("  {:<7}{}\n", at.to_string(), safe_line(&words)));
     }
-    for (event, action, rule) in &audit.judged {
-        row(*event, format!("policy: {} by rule `{rule}`", phrases::action(*action)));
-    }
-    if let Some(event) = audit.requested {
-        row(event, "approval asked".to_owned());
-    }
-    if let Some((event, by)) = &audit.answered {
-        let how = match lookup(*event) {
-            Some(ArenaEvent::ApprovalAnswered(data)) => phrases::choice(&data.choice),
-            _ => "answered",
-        };
-        row(*event, format!("{how} by {by}"));
-    }
-    for event in &audit.invoked {
-        row(*event, "started".to_owned());
-    }
-    match audit.end {
-        Some((event, AuditEnd::Resolved(status))) => {
-            row(event, format!("ended: {}", phrases::tool_status(status)))
-        }
-        Some((event, AuditEnd::Refused(reason))) => {
-            row(event, format!("not run: {}", phrases::refusal(reason)))
-        }
-        Some((event, AuditEnd::Answered)) => row(event, "answered".to_owned()),
-        Some((event, AuditEnd::Lost)) => row(event, "lost: how it ended is unknown".to_owned()),
-        None => out.push_str("         still open\n"),
+    if audit.end.is_none() {
+        out.push_str("         still open\n");
     }
     out
+}
+
+/// A step of a tool call whose name is known.
+fn step(one: &Telling<'_>) -> String {
+    match one.kind {
+        Kind::Ask => "approval asked".to_owned(),
+        Kind::Reply => one.line().into_owned(),
+        Kind::Tool => "started".to_owned(),
+        Kind::Result => format!("ended: {}", one.end),
+        Kind::Refused => format!("not run: {}", one.end),
+        Kind::Steps | Kind::Answered => "answered".to_owned(),
+        Kind::Policy | Kind::Gate | Kind::Cache => format!("{}: {}", one.kind.word(), one.head),
+        kind => format!("{}: {}", kind.word(), one.end),
+    }
 }
 
 /// An event and what led to it, oldest first, each with its causes.
@@ -309,15 +307,4 @@ pub fn redecided(one: &Redecided, lookup: Lookup<'_>) -> String {
 
 fn asked(tool_use: ToolUse, lookup: Lookup<'_>) -> String {
     face(tool_use, lookup).map_or_else(|| format!("tool call {}", tool_use.part), |face| face.words())
-}
-
-fn prepared(event: EventRef, lookup: Lookup<'_>) -> String {
-    match lookup(event) {
-        Some(ArenaEvent::ToolPrepared(data)) => match &data.body.result {
-            PrepareResult::Ready(plan) => format!("prepared, digest {}", plan.digest),
-            PrepareResult::Unfit(why) => format!("cannot be done: {why}"),
-            PrepareResult::Unknown(_) => phrases::NEWER.to_owned(),
-        },
-        _ => "prepared".to_owned(),
-    }
 }

@@ -8,9 +8,9 @@ use crate::protocol::command::Choice;
 use crate::protocol::effect::Order;
 use crate::protocol::event::{
     Answered, ApprovalAnswered, ApprovalRequested, CallLost, CheckRan, DiffTaken, EffectFailed,
-    EffectOrdered, FailStatus, GateAnswered, MentionExpanded, PolicyDecided, PrepareResult, TimerFired,
-    ToolAnswered, ToolInvoked, ToolPrepared, ToolRefused, ToolResolved, ToolStatus, ToolUse,
-    WorkspaceCheckpointed, WorkspaceFingerprinted,
+    EffectOrdered, FailStatus, GateAnswered, HostAsked, HostJudged, MentionExpanded, Plan, PolicyDecided,
+    PrepareResult, TimerFired, ToolAnswered, ToolInvoked, ToolPrepared, ToolRefused, ToolResolved,
+    ToolStatus, ToolUse, WorkspaceCheckpointed, WorkspaceFingerprinted,
 };
 use crate::protocol::inside::{self, InsideCall};
 use crate::protocol::text::names_shown;
@@ -43,15 +43,23 @@ pub(super) fn gated(data: &GateAnswered, scene: &Scene<'_>) -> Telling<'static> 
 /// What is asked is shown whole: nobody approves what was cut.
 pub(super) fn asked(data: &ApprovalRequested, scene: &Scene<'_>) -> Telling<'static> {
     let tool = scene.tool(data.tool_use);
-    let opens = match data.opens.as_slice() {
-        [] => String::new(),
-        opens => format!("; leaves the sandbox: {}", opens.join(", ")),
-    };
-    let head = format!("may it run? {} ({}){opens}", collapsed(&shown(&tool)), data.call);
-    let preview = (scene.lookup)(data.prepared).and_then(ArenaEvent::plan).map_or("", |plan| &plan.preview);
+    let plan = (scene.lookup)(data.prepared).and_then(ArenaEvent::plan);
+    let what = if plan.and_then(Plan::connection).is_some() { "connect" } else { "run" };
+    let head = format!("may it {what}? {} ({})", collapsed(&shown(&tool)), data.call);
+    let preview = plan.map(|plan| phrases::asked_about(plan, &data.opens)).unwrap_or_default();
     // The line itself may show all of it already.
-    let preview = if tool.ends_with(&format!(": {}", preview.trim())) { "" } else { preview };
+    let preview = if tool.ends_with(&format!(": {}", preview.trim())) { "" } else { &preview };
     Telling::new(Kind::Ask, head).with(Body::Rows(collapsed(&shown(preview))))
+}
+
+pub(super) fn connects(data: &HostAsked, scene: &Scene<'_>) -> Telling<'static> {
+    let need = data.plan.connection().map(|need| need.name().into_owned()).unwrap_or_default();
+    Telling::new(Kind::Prepared, scene.tool(data.tool_use)).ended(format!("waits for {need}"))
+}
+
+pub(super) fn connection(data: &HostJudged, scene: &Scene<'_>) -> Telling<'static> {
+    let head = format!("{}: {} by {}", data.need, phrases::action(data.action), data.rule);
+    Telling::new(Kind::Policy, head).ended(scene.tool(data.tool_use))
 }
 
 pub(super) fn approved(data: &ApprovalAnswered) -> Telling<'_> {

@@ -82,6 +82,14 @@ impl Plan {
         })
     }
 
+    /// The host, for a call that already runs and does nothing more than connect to it.
+    pub fn connection(&self) -> Option<&Need> {
+        match self.needs.as_slice() {
+            [need @ Need::Host(_)] => Some(need),
+            _ => None,
+        }
+    }
+
     /// What it touches beside files and commands.
     pub fn other_needs(&self) -> impl Iterator<Item = &Need> + Clone {
         self.needs.iter().filter(|need| need.path().is_none() && !matches!(need, Need::Command(_)))
@@ -89,13 +97,15 @@ impl Plan {
 }
 
 impl ArenaEvent {
-    /// What would be done, for an event a person may be asked about: a prepared call or a recorded run.
+    /// What would be done, for an event a person may be asked about: a prepared call, a connection of a running one, or a
+    /// recorded run.
     pub fn plan(&self) -> Option<&Plan> {
         match self {
             ArenaEvent::ToolPrepared(data) => match &data.body.result {
                 PrepareResult::Ready(plan) => Some(plan),
                 PrepareResult::Unfit(_) | PrepareResult::Unknown(_) => None,
             },
+            ArenaEvent::HostAsked(data) => Some(&data.plan),
             ArenaEvent::CacheHit(data) => Some(&data.body.plan),
             _ => None,
         }
@@ -200,13 +210,45 @@ pub struct ApprovalRequested {
     /// The tool call.
     #[serde(rename = "use")]
     pub tool_use: ToolUse,
-    /// The `tool_prepared` a person should look at.
+    /// What a person should look at: the `tool_prepared`, or the `host_asked`.
     pub prepared: EventRef,
     /// What an answer binds to.
     pub digest: String,
     /// The needs that leave the sandbox and that no rule names: `host:NAME`, `unconfined`. `--yes` does not answer them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub opens: Vec<String>,
+}
+
+/// Data of `host_asked`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HostAsked {
+    /// The running call.
+    pub call: CallId,
+    /// The attempt.
+    pub attempt: u32,
+    /// The tool call it is.
+    #[serde(rename = "use")]
+    pub tool_use: ToolUse,
+    /// The connection: its one need is the host.
+    pub plan: Plan,
+}
+
+/// Data of `host_judged`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HostJudged {
+    /// The running call.
+    pub call: CallId,
+    /// The tool call it is.
+    #[serde(rename = "use")]
+    pub tool_use: ToolUse,
+    /// The `host_asked`.
+    pub asked: EventRef,
+    /// The need it is about: `host:NAME`.
+    pub need: String,
+    /// What follows.
+    pub action: Action,
+    /// Name of the rule that decided, or who did.
+    pub rule: String,
 }
 
 /// Data of `tool_invoked`; orders the run.

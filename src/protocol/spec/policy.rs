@@ -95,9 +95,10 @@ impl Rule {
             command: plan.command().map(glob_of),
             path: glob_of_paths(plan),
             needs: plan.other_needs().map(|need| glob_of(&need.name())).collect(),
-            cwd: Some(plan.cwd.clone()),
+            // A connection is the same from every folder, and for every command that asks for it before it runs.
+            cwd: plan.connection().is_none().then(|| plan.cwd.clone()),
             call: (!plan.needs.iter().any(speaks)).then(|| plan.digest.clone()),
-            risk: Some(plan.risk),
+            risk: plan.connection().is_none().then_some(plan.risk),
             ..Rule::named(name, Action::Allow)
         }
     }

@@ -7,15 +7,17 @@ use std::convert::Infallible;
 use std::ffi::OsString;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
+
 use super::door::{Door, MOST};
-use crate::ports::{ExecEnd, Live, Opens};
+use crate::ports::{Asks, Exec, ExecEnd, Live};
 use crate::protocol::Lane;
 use crate::protocol::effect::HostRule;
 use crate::protocol::need::Need;
 use crate::protocol::spec::Action;
-use crate::sandbox::proxy::judge::HostRules;
+use crate::sandbox::proxy::judge::{HostRules, Target};
 use crate::sandbox::proxy::origins::Origins;
-use crate::sandbox::proxy::{HostUse, Proxy, Wire};
+use crate::sandbox::proxy::{Asker, HostUse, Proxy, Wire};
 
 /// Where the proxy is reached on a call's loopback: above the ports that the system gives out by itself.
 const PORT: u16 = 61_128;
@@ -28,14 +30,30 @@ pub struct CallNetwork {
     origins: Arc<Origins>,
     /// Ports of this machine that are reached at the same port inside.
     ports: Vec<u16>,
-    /// True where no connection can be allowed, so that tools need not try again.
-    is_closed: bool,
+    /// How long tools wait for a connection.
+    patience: Patience,
+}
+
+/// What tools are told of waiting.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Patience {
+    /// No connection can be allowed: they need not try again.
+    None,
+    /// As they do by themselves.
+    Usual,
+    /// A person is asked, who takes longer to answer than a server.
+    Long,
 }
 
 impl CallNetwork {
-    /// What was opened for the call, and what rules say of hosts.
-    pub fn of(opens: &Opens, wire: &Arc<dyn Wire>, origins: &Arc<Origins>) -> Result<Self, String> {
-        let mut rules = HostRules::default();
+    /// What was opened for the call, what rules say of hosts, and who is asked about others.
+    pub fn of(
+        exec: &Exec,
+        wire: &Arc<dyn Wire>,
+        origins: &Arc<Origins>,
+        asks: Option<Arc<dyn Asks>>,
+    ) -> Result<Self, String> {
+        let (opens, mut rules) = (&exec.opens, HostRules::default());
         for host in &opens.hosts {
             rules.add(Action::Allow, &Need::Host(host.clone()).name());
         }
@@ -51,9 +69,14 @@ impl CallNetwork {
         if ports.len() >= MOST {
             return Err(format!("a command can have {} ports of this machine at most", MOST - 1));
         }
-        let is_closed = !rules.allow_some();
-        let proxy = Arc::new(Proxy::new(rules, Arc::clone(wire), None)?.through(origins.upstream().cloned()));
-        Ok(CallNetwork { proxy, origins: Arc::clone(origins), ports, is_closed })
+        let patience = match asks {
+            Some(_) => Patience::Long,
+            None if rules.allow_some() => Patience::Usual,
+            None => Patience::None,
+        };
+        let asker = asks.map(|asks| asker(asks, Arc::clone(origins), exec.command.clone()));
+        let proxy = Proxy::new(rules, Arc::clone(wire), asker)?.through(origins.upstream().cloned());
+        Ok(CallNetwork { proxy: Arc::new(proxy), origins: Arc::clone(origins), ports, patience })
     }
 
     /// Ports on which the call has to listen: the proxy's, then those of this machine.
@@ -90,12 +113,22 @@ impl CallNetwork {
         let proxies = ["http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
         // These win over the proxy that a tool's own settings name, which is not reached from here.
         let of_tools = ["CARGO_HTTP_PROXY", "PIP_PROXY", "npm_config_proxy", "npm_config_https_proxy"];
-        let retries = ["CARGO_NET_RETRY", "PIP_RETRIES", "npm_config_fetch_retries"];
-        let retries = retries.into_iter().filter(|_| self.is_closed).map(|name| (name, "0"));
+        let waits: &[(&str, &str)] = match self.patience {
+            Patience::None => {
+                &[("CARGO_NET_RETRY", "0"), ("PIP_RETRIES", "0"), ("npm_config_fetch_retries", "0")]
+            }
+            Patience::Usual => &[],
+            Patience::Long => &[
+                ("CARGO_HTTP_TIMEOUT", "600"),
+                ("PIP_DEFAULT_TIMEOUT", "600"),
+                ("UV_HTTP_TIMEOUT", "600"),
+                ("npm_config_fetch_timeout", "600000"),
+            ],
+        };
         let all = proxies.into_iter().chain(of_tools).map(|name| (name, url.as_str()));
         let all = all.chain(["no_proxy", "NO_PROXY", "npm_config_noproxy"].map(|name| (name, own)));
         let all = all.chain(["MAVEN_OPTS", "GRADLE_OPTS", "JAVA_OPTS"].map(|name| (name, java.as_str())));
-        let all = all.chain([("NODE_USE_ENV_PROXY", "1")]).chain(retries);
+        let all = all.chain([("NODE_USE_ENV_PROXY", "1")]).chain(waits.iter().copied());
         all.map(|(name, value)| (name.to_owned(), value.into())).collect()
     }
 
@@ -114,6 +147,21 @@ impl CallNetwork {
             .filter(|secret| text.contains(secret.as_str()))
             .fold(text.clone(), |text, secret| text.replace(secret.as_str(), MASKED))
     }
+}
+
+/// Puts a host to a person: where the command connects to, which settings name the host, and what runs.
+fn asker(asks: Arc<dyn Asks>, origins: Arc<Origins>, command: String) -> Asker {
+    Box::new(move |target: &Target, client: Option<&str>| {
+        let origin = origins.words(target).map(|words| format!(", {words}")).unwrap_or_default();
+        // What a client calls itself is its own word: one word of it, and a short one.
+        let client = client.and_then(|client| client.split_whitespace().next()).unwrap_or_default();
+        let client: String = client.chars().filter(char::is_ascii_graphic).take(40).collect();
+        let client = if client.is_empty() { client } else { format!("\nby {client}, as it calls itself") };
+        let words = format!("connect to {target}{origin}{client}\nwhile this runs: {command}");
+        let need = target.need();
+        let (asks, host) = (Arc::clone(&asks), need.strip_prefix("host:").unwrap_or(&need).to_owned());
+        async move { asks.ask(Need::Host(host), words).await }.boxed()
+    })
 }
 
 /// The ports that rules allow by their number and none denies.
@@ -151,5 +199,9 @@ impl Live for MaskedLive<'_> {
             Some(network) => self.0.push(lane, &network.masked(text.to_owned())),
             None => self.0.push(lane, text),
         }
+    }
+
+    fn asks(&self) -> Option<Arc<dyn Asks>> {
+        self.0.asks()
     }
 }

@@ -95,7 +95,7 @@ async fn answer(proxy: Arc<Proxy>, request: Request<Incoming>, jobs: Jobs) -> An
         let job = async move {
             let Ok(inside) = upgrade.await else { return };
             if let Err(why) = tunnel::run(TokioIo::new(inside), outside, &target).await {
-                proxy.tally.refused(&target, why);
+                proxy.tally.refused(&target, Some(why));
             }
         };
         // Without a listener the client is gone.

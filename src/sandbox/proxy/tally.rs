@@ -68,9 +68,9 @@ impl Tally {
         Counted { stream, bytes: self.with(target, |seen| Arc::clone(&seen.bytes)).unwrap_or_default() }
     }
 
-    /// Notes a refusal.
-    pub fn refused(&self, target: &Target, why: Refusal) {
-        self.with(target, |seen| seen.refused = Some(why));
+    /// Notes why connections are refused, or that they no longer are.
+    pub fn refused(&self, target: &Target, why: Option<Refusal>) {
+        self.with(target, |seen| seen.refused = why);
     }
 
     /// Everything seen so far, by host.

@@ -80,18 +80,21 @@ impl Session {
     }
 
     pub(super) fn fold_asked(&mut self, data: &ApprovalRequested) {
-        self.set_use(data.tool_use, UseState::Asking(data.call));
+        // A call that runs and asks for a connection goes on running.
+        if !self.use_mut(data.tool_use).is_some_and(|one| matches!(one.state, UseState::Running(_))) {
+            self.set_use(data.tool_use, UseState::Asking(data.call));
+        }
     }
 
     pub(super) fn fold_approval(&mut self, data: &ApprovalAnswered) {
         let Some(call) = self.calls.remove(&data.call) else { return };
         let Order::Ask(PreparedUse { tool_use, prepared, .. }) = call.order else { return };
-        match &data.choice {
-            Choice::Deny(_) | Choice::Unknown(_) => self.set_use(tool_use, UseState::Prepared),
-            Choice::Once => self.allow(tool_use),
+        let state = match &data.choice {
+            Choice::Deny(_) | Choice::Unknown(_) => UseState::Prepared,
+            Choice::Once => UseState::Allowed,
             Choice::Rule(rule) => {
                 self.grants.push((**rule).clone());
-                self.allow(tool_use);
+                UseState::Allowed
             }
             Choice::Session => {
                 // A recorded run that is applied is no tool's call, and grants none.
@@ -99,13 +102,17 @@ impl Session {
                 self.grants.extend(call.map(|((tool, _), plan)| {
                     Rule::granting(format!("granted for this session: {tool}"), tool, plan)
                 }));
-                self.allow(tool_use);
+                UseState::Allowed
             }
-        }
+        };
+        self.leave_ask(tool_use, UseState::Asking(data.call), state);
     }
 
-    pub(super) fn allow(&mut self, tool_use: ToolUse) {
-        self.set_use(tool_use, UseState::Allowed);
+    /// What an ask was about goes on, unless it is somewhere else: it runs, or has ended.
+    fn leave_ask(&mut self, tool_use: ToolUse, from: UseState, to: UseState) {
+        if let Some(one) = self.use_mut(tool_use).filter(|one| one.state == from) {
+            one.state = to;
+        }
     }
 
     pub(super) fn fold_invoked(&mut self, data: &ToolInvoked) {
@@ -193,9 +200,11 @@ impl Session {
         let Some(call) = self.calls.get_mut(&id) else { return };
         call.cancelled = true;
         match call.order.clone() {
-            Order::Ask(PreparedUse { tool_use, .. })
-            | Order::Question(QuestionOrder { tool_use })
-            | Order::Gate(GateOrder { tool_use, .. }) => {
+            Order::Ask(PreparedUse { tool_use, .. }) | Order::Question(QuestionOrder { tool_use }) => {
+                self.close(id);
+                self.leave_ask(tool_use, UseState::Asking(id), UseState::Waiting);
+            }
+            Order::Gate(GateOrder { tool_use, .. }) => {
                 self.close(id);
                 self.set_use(tool_use, UseState::Waiting);
             }

@@ -33,13 +33,43 @@ const RUNNERS: [&str; 38] = [
 /// The simple commands of a line as they are written, with one blank between their words. None where not all of the
 /// line is understood: then no rule allows it by a pattern.
 pub fn understood(line: &str) -> Option<Vec<String>> {
+    Some(understood_words(line)?.iter().map(|words| words.join(" ")).collect())
+}
+
+/// The same as the words that a program gets, after the line as it is written.
+pub fn understood_unquoted(line: &str) -> Option<Vec<(String, Vec<String>)>> {
+    let commands = understood_words(line)?.into_iter();
+    Some(
+        commands
+            .map(|words| (words.join(" "), words.iter().map(|word| unquote_str(word)).collect()))
+            .collect(),
+    )
+}
+
+/// The files that a line puts back to what git has of them, where it does nothing else: `git restore FILE…`.
+pub fn restored(line: &str) -> Option<Vec<String>> {
+    let commands = understood_unquoted(line)?;
+    let [(_, words)] = commands.as_slice() else { return None };
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let files = match words.as_slice() {
+        ["git", "restore" | "checkout", "--", files @ ..] | ["git", "restore", files @ ..] => files,
+        _ => return None,
+    };
+    // Options and patterns could mean more than they name.
+    let is_plain =
+        |file: &&str| !file.starts_with(['-', ':', '~']) && !file.contains(['*', '?', '[', '{', '\\']);
+    let is_named = !files.is_empty() && files.iter().all(is_plain);
+    is_named.then(|| files.iter().map(|file| (*file).to_owned()).collect())
+}
+
+fn understood_words(line: &str) -> Option<Vec<Vec<String>>> {
     let is_odd = |c: char| (c.is_control() || c.is_whitespace()) && !matches!(c, ' ' | '\n' | '\t');
     if FOREIGN.iter().any(|piece| line.contains(piece)) || line.contains(is_odd) {
         return None;
     }
     let program = program(line, true, |operator| PLAIN.contains(&operator))?;
     let commands = program.complete_commands.iter().map(simple_ones).collect::<Option<Vec<_>>>()?;
-    let commands: Vec<String> = commands.concat();
+    let commands: Vec<Vec<String>> = commands.concat();
     (!commands.is_empty()).then_some(commands)
 }
 
@@ -89,7 +119,7 @@ fn commands_of(list: &AndOrList) -> impl Iterator<Item = &Command> {
     list.iter().flat_map(|(_, pipeline)| &pipeline.seq)
 }
 
-fn simple_ones(list: &CompoundList) -> Option<Vec<String>> {
+fn simple_ones(list: &CompoundList) -> Option<Vec<Vec<String>>> {
     let commands = list.0.iter().flat_map(|item| commands_of(&item.0));
     commands
         .map(|command| match command {
@@ -100,7 +130,7 @@ fn simple_ones(list: &CompoundList) -> Option<Vec<String>> {
 }
 
 /// A command that does what its words say: no assignment, no file that it is led to, no variable, no other command run.
-fn plain(command: &SimpleCommand) -> Option<String> {
+fn plain(command: &SimpleCommand) -> Option<Vec<String>> {
     let before = command.prefix.iter().flat_map(|prefix| &prefix.0);
     let after = || command.suffix.iter().flat_map(|suffix| &suffix.0);
     let is_quiet = |item: &Item| matches!(item, Item::IoRedirect(redirect) if leads_nowhere(redirect));
@@ -116,7 +146,7 @@ fn plain(command: &SimpleCommand) -> Option<String> {
         }
     }
     let is_said = words.iter().all(|word| is_literal(word)) && !runs_others(&words);
-    is_said.then(|| words.join(" "))
+    is_said.then(|| words.into_iter().map(str::to_owned).collect())
 }
 
 /// True for a word that is what it says, quotes and escapes aside.
@@ -205,6 +235,26 @@ mod tests {
         assert_eq!(all("git commit -m 'a; b' -- \"x y\""), "git commit -m 'a; b' -- \"x y\"");
         assert_eq!(all(r"echo \; rm"), r"echo \; rm");
         assert_eq!(all("! make A=1 -C ~/x"), "make A=1 -C ~/x");
+    }
+
+    #[test]
+    fn files_that_are_put_back_are_named_and_nothing_else_is_done() {
+        assert_eq!(restored("git restore a 'b c'").unwrap(), ["a", "b c"]);
+        assert_eq!(restored("git checkout -- src/a 2>/dev/null").unwrap(), ["src/a"]);
+        for line in [
+            "git restore",
+            "git restore --staged a",
+            "git restore -s HEAD~3 a",
+            "git restore '*.rs'",
+            "git restore :/",
+            "git restore a; make",
+            "git checkout a",
+            "git checkout HEAD -- a",
+            "git -C x restore a",
+            "git restore $A",
+        ] {
+            assert_eq!(restored(line), None, "{line}");
+        }
     }
 
     #[test]

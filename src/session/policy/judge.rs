@@ -1,6 +1,6 @@
 //! The order in which a call is judged: the first line that speaks decides.
 
-use super::{covers, matches, names, understood};
+use super::{covers, matches, names, restored, understood};
 use crate::protocol::event::Plan;
 use crate::protocol::need::Need;
 use crate::protocol::spec::{Action, PermissionLevel, Policy, Risk, Rule};
@@ -208,9 +208,19 @@ fn is_free(rights: &Rights<'_>, tool: &str, plan: &Plan) -> Option<&'static str>
         PermissionLevel::Edits | PermissionLevel::Auto if edits && !plan.needs.is_empty() => {
             Some("level edits: edits in the workspace are allowed")
         }
+        PermissionLevel::Edits if confined && puts_back(plan) => {
+            Some("level edits: files that were last written here may be put back")
+        }
         PermissionLevel::Auto if confined && has_command => {
             Some("level auto: what the sandbox confines is allowed")
         }
         _ => None,
     }
+}
+
+/// True for a command that only puts files back to what git has of them, each of which its tool knows as it is now.
+pub(super) fn puts_back(plan: &Plan) -> bool {
+    let files = plan.command().and_then(restored).map_or(0, |files| files.len());
+    let is_of_it = |need: &Need| matches!(need, Need::Write(_) | Need::Command(_) | Need::Git);
+    files > 0 && plan.paths().count() == files && plan.needs.iter().all(is_of_it)
 }

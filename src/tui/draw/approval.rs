@@ -7,7 +7,8 @@ use ratatui::widgets::{Clear, Paragraph};
 
 use crate::projection::board::OpenApproval;
 use crate::projection::changes::is_diff;
-use crate::projection::{phrases, visible};
+use crate::projection::phrases::{self, asked_about};
+use crate::projection::visible;
 use crate::protocol::event::Plan;
 use crate::protocol::need::Need;
 use crate::protocol::spec::Risk;
@@ -61,17 +62,19 @@ fn preview(scene: &ViewModel<'_>, open: &OpenApproval, wide: u16) -> Vec<Line<'s
     let bar = |tone| diff::prefix(scene.theme, tone, "  ┃ ");
     let wrap =
         Wrap::to(usize::from(wide).saturating_sub(2)).with(bar(Tone::Warn), bar(Tone::Quiet)).anywhere();
-    let text = approved(plan.preview.trim_end_matches('\n'));
+    let text = approved(&asked_about(plan, &open.opens));
     match is_diff(&text) {
         true => diff::diff(scene.theme, &text, &wrap, &mut out),
-        false => text.lines().for_each(|line| wrap.line(&[(scene.style(Tone::Text), line)], &mut out)),
+        false => {
+            let last = text.lines().count().saturating_sub(1);
+            for (at, line) in text.lines().enumerate() {
+                let tone = if at == last && !open.opens.is_empty() { Tone::Bad } else { Tone::Text };
+                wrap.line(&[(scene.style(tone), line)], &mut out);
+            }
+        }
     }
     if let Some(command) = plan.command().filter(|command| !plan.preview.contains(command)) {
         approved(command).lines().for_each(|line| wrap.line(&[(scene.style(Tone::Strong), line)], &mut out));
-    }
-    if !open.opens.is_empty() {
-        let text = format!("  leaves the sandbox: {}", bare_line(&open.opens.join(", ")));
-        wrap.line(&[(scene.style(Tone::Bad), text.trim_start())], &mut out);
     }
     counted_once(out, scene)
 }
@@ -225,9 +228,6 @@ fn about(scene: &ViewModel<'_>, open: &OpenApproval, wide: u16) -> Line<'static>
         Some(cwd) => format!(" in {}", bare(cwd)),
     };
     let leaves = plan(scene, open).is_some_and(|plan| plan.needs.contains(&Need::Unconfined));
-    let needs: Vec<String> =
-        plan(scene, open).into_iter().flat_map(Plan::other_needs).map(phrases::need).collect();
-    let needs = needs.iter().map(|need| format!(" · {}", bare_line(need))).collect::<String>();
     let (tone, sandbox) = match scene.moment.board.sandbox.as_ref().map(|sandbox| sandbox.kind.as_str()) {
         _ if leaves => (Tone::Bad, "OUTSIDE the sandbox".to_owned()),
         Some("none") | None => (Tone::Bad, "UNCONFINED".to_owned()),
@@ -238,17 +238,8 @@ fn about(scene: &ViewModel<'_>, open: &OpenApproval, wide: u16) -> Line<'static>
     let mut room = usize::from(wide).saturating_sub(2);
     // What is cut on a narrow screen comes last, and is never that nothing confines.
     let pieces = match tone {
-        Tone::Bad => vec![
-            (tone, format!("  {sandbox} · ")),
-            (Tone::Strong, who),
-            (Tone::Warn, needs),
-            (Tone::Quiet, rest),
-        ],
-        _ => vec![
-            (Tone::Strong, format!("  {who}")),
-            (Tone::Warn, needs),
-            (tone, format!("{rest} · {sandbox}")),
-        ],
+        Tone::Bad => vec![(tone, format!("  {sandbox} · ")), (Tone::Strong, who), (Tone::Quiet, rest)],
+        _ => vec![(Tone::Strong, format!("  {who}")), (tone, format!("{rest} · {sandbox}"))],
     };
     Line::from_iter(pieces.into_iter().map(|(tone, text)| {
         let text = cut(&text, room);

@@ -68,6 +68,38 @@ fn edits_are_free_at_level_edits_and_commands_are_not() {
 }
 
 #[test]
+fn at_level_edits_a_file_is_put_back_without_a_question_where_nobody_else_changed_it() {
+    let call = |tool: &str, args: &str| {
+        format!("[[answer]]\nspark = \"solo\"\ncalls = [{{ tool = \"{tool}\", args = {{ {args} }} }}]\n")
+    };
+    let edit = call("read_file", "path = \"a\"")
+        + &call("edit_file", "path = \"a\", edits = [{ old = \"one\", new = \"two\" }]");
+    let restore = call("bash", "command = \"git restore a\"");
+    let done = "[[answer]]\nspark = \"solo\"\ntext = \"ran\"\n";
+    let change = call("bash", "command = \"echo three >a\"");
+    for (script, code) in [(edit.clone() + &restore, 0), (edit + &change + &restore, 4)] {
+        let env = scripted(&(script + done));
+        if !is_local(&env) {
+            return;
+        }
+        env.write("work/a", "one\n");
+        for arguments in ["init -q", "add a", "-c user.name=a -c user.email=a@b commit -qm one"] {
+            let mut git = std::process::Command::new("git");
+            assert!(git.args(arguments.split(' ')).current_dir(env.work()).status().unwrap().success());
+        }
+        let allow = "[[rules]]\nname = \"echo\"\naction = \"allow\"\ncommand = \"echo three >a\"\n";
+        env.write("tmp/allow.toml", allow);
+        let allow = env.temporary().join("allow.toml");
+        let policy = ["--policy", allow.to_str().unwrap()];
+        let ran =
+            env.run(&[&["run", "go", "--permission", "edits", "--sandbox", "local"], &policy[..]].concat());
+        assert_eq!(ran.code, code, "{ran}");
+        let left = if code == 0 { "one\n" } else { "three\n" };
+        assert_eq!(std::fs::read_to_string(env.work().join("a")).unwrap(), left, "{ran}");
+    }
+}
+
+#[test]
 fn at_level_auto_commands_are_free_in_a_sandbox_and_asked_without_one() {
     let env = running("true");
     let ran = env.run(&["run", "go", "--permission", "auto", "--sandbox", "none"]);

@@ -378,3 +378,25 @@ async fn a_full_disk_takes_nothing_over() {
     );
     assert_eq!(out, "done\nfirst\n?? big\n", "{words}");
 }
+
+#[tokio::test]
+async fn in_a_folder_of_a_repository_the_words_say_where_to_begin() {
+    if !can_be_had().await {
+        return;
+    }
+    let opened = Opened::new(|root| {
+        let sub = root.join("sub");
+        fs::create_dir(&sub).unwrap();
+        set(root);
+        Arc::new(LocalSandbox::open(&sub, options()).unwrap())
+    });
+    let top = format!("a folder of the repository {}, which commands do not see", opened.root.display());
+    let end = opened.sh("git log | head -1").await;
+    assert!(end.stderr.contains(&top) && end.stderr.contains("[agon: `git` is not available"), "{end:?}");
+    let why = opened.sandbox.cannot_open(&Opens { git: true, ..Opens::default() }).unwrap();
+    assert!(
+        why.contains(&top) && why.ends_with(&format!("`--workspace {}`", opened.root.display())),
+        "{why}"
+    );
+    assert_eq!(git(&opened.root, &["log", "--format=%s"]), "first\n");
+}

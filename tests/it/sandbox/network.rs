@@ -3,13 +3,17 @@
 
 use std::io::Write;
 use std::net::TcpListener;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use agon::ports::{Exec, ExecEnd, Opens, Sandbox};
+use agon::ports::{Asks, Exec, ExecEnd, Live, Opens, Sandbox};
+use agon::protocol::Lane;
 use agon::protocol::effect::HostRule;
+use agon::protocol::need::Need;
 use agon::protocol::spec::Action;
 use agon::sandbox::proxy::Wire;
 use agon::sandbox::{LocalOptions, LocalSandbox};
+use tokio_util::sync::CancellationToken;
 
 use super::contract::{Opened, exec};
 use super::local::{can_be_had, options};
@@ -148,4 +152,101 @@ async fn no_socket_of_the_proxy_outlives_its_call() {
     let end = opened.run(Exec { timeout_ms: 1_000, opens, ..exec("curl -sS http://slow.example/") }).await;
     assert!(end.timed_out && end.stderr.contains("slow.example:80: "), "{end:?}");
     assert!(silent.join().unwrap() > 0);
+}
+
+/// Somebody at the screen, who allows what has `a` in its name; the time of a call runs out once they were asked `patience`
+/// times.
+#[derive(Default)]
+struct Person {
+    asked: Mutex<Vec<String>>,
+    patience: Option<usize>,
+}
+
+struct AtScreen(Arc<Person>);
+
+impl Live for AtScreen {
+    fn push(&self, _: Lane, _: &str) {}
+
+    fn asks(&self) -> Option<Arc<dyn Asks>> {
+        Some(self.0.clone())
+    }
+}
+
+#[async_trait::async_trait]
+impl Asks for Person {
+    async fn ask(&self, need: Need, words: String) -> bool {
+        self.asked.lock().unwrap().push(format!("{}: {words}", need.name()));
+        match self.patience {
+            Some(_) => std::future::pending().await,
+            None => need.name().starts_with("host:a"),
+        }
+    }
+
+    async fn worked(&self, _: Duration) {
+        while self.patience.is_none_or(|patience| self.asked.lock().unwrap().len() < patience) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+async fn attended(opened: &Opened, command: &str, person: &Arc<Person>) -> ExecEnd {
+    let exec = Exec { timeout_ms: 1, ..exec(command) };
+    opened.sandbox.exec(exec, &AtScreen(person.clone()), &CancellationToken::new()).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_connection_waits_for_the_answer_of_a_person_and_the_calls_time_with_it() {
+    let Some((opened, net)) = open().await else { return };
+    let person = Arc::new(Person::default());
+    let both =
+        "curl -sS http://a.example/x http://a.example/y; curl -sSi http://b.example/; env | grep TIMEOUT";
+    let end = attended(&opened, both, &person).await;
+    assert_eq!((end.exit, end.timed_out), (Some(0), false), "its own clock is not asked: {end:?}");
+    assert!(end.stdout.starts_with("hello\nhello\nHTTP/1.1 403"), "{end:?}");
+    assert!(
+        end.stdout.contains("CARGO_HTTP_TIMEOUT=600"),
+        "tools wait longer than they do for servers: {end:?}"
+    );
+    assert!(end.stderr.contains("b.example:80 refused: it was asked about and not allowed"), "{end:?}");
+    let asked = person.asked.lock().unwrap().clone();
+    let [first, second] = &asked[..] else { panic!("each host is asked about once: {asked:?}") };
+    assert!(first.starts_with("host:a.example: connect to a.example:80\nby curl/"), "{first}");
+    assert!(first.ends_with(&format!("\nwhile this runs: {both}")), "{first}");
+    assert!(second.starts_with("host:b.example: connect to b.example:80\n"), "{second}");
+    assert_eq!(net.resolved(), ["a.example", "a.example"], "nothing is resolved before it is allowed");
+    // A call that ends while it waits says how to go on.
+    let person = Arc::new(Person { patience: Some(1), ..Person::default() });
+    let end = attended(&opened, "curl -sS http://a.example/", &person).await;
+    assert!(end.timed_out && end.stderr.contains("the command ended first; ask with `needs: ["), "{end:?}");
+}
+
+#[tokio::test]
+async fn where_the_workspace_is_read_only_nobody_is_asked() {
+    let Some((opened, net)) = open().await else { return };
+    let wire: Arc<dyn Wire> = net.clone();
+    let options = LocalOptions { wire, read_only: true, ..options() };
+    let sandbox = Arc::new(LocalSandbox::open(&opened.root, options).unwrap());
+    let opened = Opened { sandbox, ..opened };
+    let person = Arc::new(Person::default());
+    let exec = Exec { timeout_ms: 60_000, ..exec("curl -sSi http://a.example/") };
+    let end = opened.sandbox.exec(exec, &AtScreen(person.clone()), &CancellationToken::new()).await.unwrap();
+    assert!(end.stdout.contains("403") && person.asked.lock().unwrap().is_empty(), "{end:?}");
+}
+
+#[tokio::test]
+async fn what_a_command_passes_on_is_reached_by_no_other_call() {
+    let Some((opened, _)) = open().await else { return };
+    if opened.sh("python3 --version").await.exit != Some(0) {
+        return println!("skipped: there is no python3 inside");
+    }
+    // A server next to the proxy, as something that passes on for others would be.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let get = format!("curl -sS --noproxy '*' --max-time 5 -o /dev/null http://127.0.0.1:{port}/");
+    let serve = format!(
+        "python3 -m http.server {port} --bind 127.0.0.1 >/dev/null 2>&1 & until {get} 2>/dev/null; do sleep 0.05; done; \
+         touch up; until [ -e done ]; do sleep 0.05; done"
+    );
+    let ask = format!("until [ -e up ]; do sleep 0.05; done; {get}; e=$?; touch done; exit $e");
+    let (served, asked) = tokio::join!(run(&opened, &serve, hosts(&["a.example"])), opened.sh(&ask));
+    assert_eq!((served.exit, asked.exit), (Some(0), Some(7)), "{served:?} {asked:?}");
 }

@@ -14,7 +14,7 @@ use super::contract::{Opened, exec};
 use super::local::{can_be_had, options};
 use super::proxy::kit::Net;
 
-async fn open(wire: Arc<dyn Wire>) -> Option<Opened> {
+pub(super) async fn open(wire: Arc<dyn Wire>) -> Option<Opened> {
     if !can_be_had().await {
         return None;
     }
@@ -36,7 +36,11 @@ fn refused(end: &ExecEnd) -> Vec<String> {
 }
 
 /// Runs a command again and again, each time with the hosts that the time before was refused.
-async fn with_hosts(opened: &Opened, needs: &str, command: &str) -> Option<(ExecEnd, Vec<String>)> {
+pub(super) async fn with_hosts(
+    opened: &Opened,
+    needs: &str,
+    command: &str,
+) -> Option<(ExecEnd, Vec<String>)> {
     if opened.sh(needs).await.exit != Some(0) {
         println!("skipped: `{needs}` does not work inside");
         return None;

@@ -10,7 +10,6 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello";
-const NOT_ALLOWED: &str = "no rule allows it";
 
 #[tokio::test]
 async fn a_request_is_passed_on_to_the_host_it_names_without_what_is_the_proxys() {
@@ -283,11 +282,18 @@ async fn a_host_without_a_rule_waits_for_one_answer_however_many_ask() {
         assert!(served.get("http://yes.example/").await.ends_with("hello"), "the answer holds for the call");
         for host in ["no.example", "no.example", "gone.example"] {
             let answered = served.get(&format!("http://{host}/")).await;
-            assert!(answered.starts_with("HTTP/1.1 403") && answered.contains(NOT_ALLOWED), "{answered}");
+            let why = "it was asked about and not allowed";
+            assert!(answered.starts_with("HTTP/1.1 403") && answered.contains(why), "{answered}");
         }
     };
     tokio::join!(asks, answers);
     assert!(questions.try_recv().is_err());
+    // One that is not answered in time is said as what it is.
+    let _open = served.asks("late.example").await;
+    let question = questions.recv().await.unwrap();
+    assert_eq!((question.target.port, question.client.as_deref()), (80, Some("curl/8")));
+    let (.., why) = served.told("late.example:80");
+    assert!(why.unwrap().contains("the command ended first; ask with `needs: [\"host:late.example\"]`"));
 }
 
 #[tokio::test]

@@ -49,6 +49,7 @@ fn each_level_does_what_the_table_says() {
     let port = plan(Risk::Execute, &[command("psql"), Need::Port(5432)]);
     let out = plan(Risk::Execute, &[command("git push"), Need::Unconfined]);
     let server = plan(Risk::Execute, &[Need::Tool("tracker/close".to_owned())]);
+    let restore = |line| plan(Risk::Execute, &[command(line), Need::Git, Need::Write(file("a"))]);
     // Plan, ask, edits, auto.
     let table = [
         ("read", &read, [Allow, Allow, Allow, Allow]),
@@ -59,6 +60,9 @@ fn each_level_does_what_the_table_says() {
         ("port", &port, [Ask, Ask, Ask, Ask]),
         ("out", &out, [Deny, Ask, Ask, Ask]),
         ("server", &server, [Deny, Ask, Ask, Ask]),
+        ("restore", &restore("git restore a"), [Deny, Ask, Allow, Allow]),
+        ("restore more", &restore("git restore a b"), [Deny, Ask, Ask, Allow]),
+        ("restore and run", &restore("git restore a; make"), [Deny, Ask, Ask, Allow]),
     ];
     for (name, plan, expected) in table {
         let found = L::ALL.map(|level| ruled(&Policy::default(), level, INSIDE, plan).0);
@@ -68,6 +72,17 @@ fn each_level_does_what_the_table_says() {
     assert_eq!(ruled(&Policy::default(), L::Plan, bare, &run).0, Deny, "nothing holds the command back");
     assert_eq!(ruled(&Policy::default(), L::Auto, bare, &run).0, Ask, "nothing confines the command");
     assert_eq!(ruled(&Policy::default(), L::Auto, bare, &edit).0, Allow);
+    assert_eq!(ruled(&Policy::default(), L::Edits, bare, &restore("git restore a")).0, Ask);
+    // Which file is written is no further need of a rule that allows the command, and may be denied by one.
+    let mut rule = Rule { command: Some("git *".to_owned()), ..Rule::named("git", Allow) };
+    rule.needs = vec!["git".to_owned()];
+    let secret = Rule { path: Some("a".to_owned()), ..Rule::named("secret", Deny) };
+    let ruled = |rules: &[&Rule]| {
+        let policy = Policy { rules: rules.iter().map(|rule| (*rule).clone()).collect() };
+        ruled(&policy, L::Edits, INSIDE, &restore("git restore a"))
+    };
+    assert_eq!(ruled(&[&rule]), (Allow, Line::Allowed));
+    assert_eq!(ruled(&[&rule, &secret]), (Deny, Line::Denied));
 }
 
 #[test]

@@ -138,7 +138,10 @@ fn a_recorded_run_is_told_in_words_with_what_its_checks_came_to() {
     }
     let why = env.run(&["why", "latest"]);
     assert!(why.stdout.contains("recorded run of session 0"), "{why}");
-    assert!(why.stdout.contains("ended: ok") && !why.stdout.contains("still open"), "{why}");
+    assert!(
+        why.stdout.contains("cache: applied: greeting.txt") && !why.stdout.contains("still open"),
+        "{why}"
+    );
     let list = env.run(&["cache", "list"]);
     assert!(list.stdout.contains(TASK), "{list}");
     let key = list.stdout.split_whitespace().next().unwrap();
@@ -336,11 +339,11 @@ fn what_a_check_leaves_or_undoes_stands_beneath_the_answer() {
         let ran = squad(&env, &[]);
         assert_eq!(ran.code, code, "{ran}");
         let told = match code {
-            0 => "A check or another process changed while the checks ran: junk added, old.txt removed.",
-            _ => "greeting.txt removed.\nThat undid the work in `greeting.txt`.",
+            0 => "Changed by a check or by another process: `junk`, `old.txt`.",
+            _ => "Work that was undone: `greeting.txt`.",
         };
         assert!(ran.stdout.contains(told), "{ran}");
-        let lacks = "error: not done: a check or another process undid the work in `greeting.txt`";
+        let lacks = "error: not done: `greeting.txt` was changed by a check or by another process after it was written";
         assert_eq!(ran.stderr.contains(lacks), code == 1, "{ran}");
         if code == 0 {
             assert!(ran.stderr.contains("changed: greeting.txt, junk, old.txt"), "{ran}");

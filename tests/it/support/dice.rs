@@ -1,7 +1,10 @@
 //! Chance that is the same in every run.
 
-use agon::protocol::event::ModelReply;
+use agon::protocol::CallId;
+use agon::protocol::event::{ArenaEvent, HostAsked, ModelReply, Plan, ToolUse};
 use agon::protocol::message::{Args, Finish, Part};
+use agon::protocol::need::Need;
+use agon::protocol::spec::Risk;
 use serde_json::json;
 
 use super::world::reply;
@@ -36,4 +39,16 @@ pub fn random_calls(dice: &mut Dice) -> ModelReply {
         })
         .collect();
     reply(parts, Finish::ToolCalls)
+}
+
+/// A running call asks for a connection.
+pub fn host_asked(call: CallId, tool_use: ToolUse, host: &str) -> ArenaEvent {
+    let plan = Plan {
+        needs: vec![Need::Host(host.to_owned())],
+        cwd: String::new(),
+        preview: format!("connect to {host}:443\nwhile this runs: make"),
+        risk: Risk::Network,
+        digest: format!("digest of {host}"),
+    };
+    ArenaEvent::HostAsked(HostAsked { call, attempt: 1, tool_use, plan })
 }

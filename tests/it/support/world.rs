@@ -12,8 +12,8 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use super::dice::Dice;
 use super::dice::random_calls;
+pub use super::dice::{Dice, host_asked};
 pub use super::requests::well_formed;
 
 use super::requests;
@@ -380,7 +380,12 @@ pub fn random_step(world: &mut World, dice: &mut Dice) {
     } else {
         let chosen = open[dice.roll(open.len() as u64) as usize];
         let effect = world.session.effect(chosen.call).expect("an effect");
-        if let Some(body) = random_outcome(&effect, dice, chosen.cancelled) {
+        if let Effect::Tool { order, .. } = &effect
+            && dice.roll(4) == 0
+        {
+            let host = ["a.example", "b.example"][dice.roll(2) as usize];
+            world.give(host_asked(chosen.call, order.tool_use, host));
+        } else if let Some(body) = random_outcome(&effect, dice, chosen.cancelled) {
             world.answer(chosen.call.0, chosen.attempt, body);
         } else {
             if matches!(effect, Effect::Question { .. }) {

@@ -36,6 +36,17 @@ pub struct GitPlace {
     pub hash: HashKind,
 }
 
+fn not_a_top_folder(root: &Path) -> String {
+    match root.ancestors().skip(1).find(|above| above.join(".git").exists()) {
+        None => "the workspace is no git repository".to_owned(),
+        Some(top) => format!(
+            "the workspace is a folder of the repository {}, which commands do not see; to use git, the user starts agon \
+             there, or with `--workspace {0}`",
+            top.display()
+        ),
+    }
+}
+
 impl GitPlace {
     /// The repository whose top folder a workspace is; else why there is none to open. `apart` are agon's own folders.
     pub fn of(root: &Path, apart: &[PathBuf], home: Option<&Path>) -> Result<Self, String> {
@@ -47,7 +58,7 @@ impl GitPlace {
                 let outside = repository::folders_outside(root, apart, home);
                 outside.ok_or("the repository that `.git` names is not one that this workspace may change")?
             }
-            _ => return Err("the workspace is not the top folder of a git repository".to_owned()),
+            _ => return Err(not_a_top_folder(root)),
         };
         let is_folder = |path: PathBuf| fs::symlink_metadata(path).is_ok_and(|data| data.is_dir());
         if !["objects", "refs"].iter().all(|name| is_folder(common.join(name))) {

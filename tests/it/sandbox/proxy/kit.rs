@@ -7,15 +7,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use agon::protocol::spec::Action;
-use agon::sandbox::proxy::judge::HostRules;
+use agon::sandbox::proxy::judge::{HostRules, Target};
 use agon::sandbox::proxy::upstream::Upstream;
-use agon::sandbox::proxy::{Proxy, Question, Wire};
+use agon::sandbox::proxy::{Asker, Proxy, Wire};
 use async_trait::async_trait;
 use base64::Engine;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -70,6 +70,13 @@ impl Net {
     }
 }
 
+/// What a person is asked.
+pub struct Question {
+    pub target: Target,
+    pub client: Option<String>,
+    pub answer: oneshot::Sender<bool>,
+}
+
 /// A proxy that is served on the loopback.
 pub struct Served {
     pub net: Arc<Net>,
@@ -95,8 +102,14 @@ impl Served {
         let mut all = HostRules::default();
         rules.iter().for_each(|(action, need)| all.add(*action, need));
         let (net, (ask, questions)) = (Arc::new(Net::default()), mpsc::unbounded_channel());
+        let asker: Asker = Box::new(move |target, client| {
+            let (answer, answered) = oneshot::channel();
+            let client = client.map(str::to_owned);
+            let _ = ask.send(Question { target: target.clone(), client, answer });
+            Box::pin(async move { answered.await.unwrap_or(false) })
+        });
         let wire: Arc<dyn Wire> = net.clone();
-        let proxy = Proxy::new(all, wire, asks.then_some(ask)).unwrap();
+        let proxy = Proxy::new(all, wire, asks.then_some(asker)).unwrap();
         let proxy = Arc::new(proxy.through(upstream));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -134,6 +147,14 @@ impl Served {
         let request =
             format!("GET {url} HTTP/1.1\r\nHost: other.example\r\n{}Connection: close\r\n\r\n", self.auth());
         self.send(request.as_bytes()).await
+    }
+
+    /// Sends a request for a host and leaves it open.
+    pub async fn asks(&self, host: &str) -> TcpStream {
+        let mut client = TcpStream::connect(self.address).await.unwrap();
+        let head = format!("GET http://{host}/ HTTP/1.1\r\nUser-Agent: curl/8\r\n{}\r\n", self.auth());
+        client.write_all(head.as_bytes()).await.unwrap();
+        client
     }
 
     /// Opens a tunnel; what the proxy answered, and the connection.
