@@ -55,7 +55,7 @@ use crate::eventlog::{SessionPath, SessionStore};
 use crate::protocol::event::{FaultRecovered, SessionOpened, SessionResumed};
 use crate::protocol::spec::{PermissionLevel, Risk, SandboxSpec, Setting, Spec, ToolSpec};
 use crate::protocol::{ArenaEvent, Entry, RULES};
-pub use crate::teamcache::{Age as RunAge, Removed as RemovedRuns};
+pub use crate::teamcache::Removed as RemovedRuns;
 
 /// Becomes the sandbox if this process was started for that, and then never returns. Otherwise closes to every later
 /// child whatever descriptors this process was started with, but for the standard three: an open file or connection

@@ -7,7 +7,7 @@ mod path_change;
 mod tools;
 mod workers;
 
-pub use cache::{CacheMiss, CachedRun, FileChange, FileContent, FoundRun, TeamCache};
+pub use cache::{CacheMiss, CachedRun, Contents, FileChange, FileContent, FoundRun, TeamCache};
 pub use exec::{Exec, ExecEnd, Opens};
 pub use offered::OfferedModel;
 pub use path_change::{PathChange, PathState};
@@ -21,6 +21,7 @@ use async_trait::async_trait;
 use tokio_stream::Stream;
 use tokio_util::sync::CancellationToken;
 
+use crate::protocol::effect::DiffOrder;
 use crate::protocol::event::{
     CheckRan, DiffTaken, ErrorKind, ModelFailed, ModelReply, PathBase, WorkspaceCheckpointed,
     WorkspaceFingerprinted,
@@ -234,15 +235,6 @@ pub trait Sandbox: Send + Sync {
     async fn close(&self) {}
 }
 
-/// A path of which no recorded tree tells what it held.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Untold {
-    /// Relative to the workspace, with `/`.
-    pub path: String,
-    /// True when no tree ever has it: it is ignored or private.
-    pub left_out: bool,
-}
-
 /// Records and compares the whole content of a workspace.
 ///
 /// Content is stored raw with mode 0600 outside the workspace and never shown. Ignore rules are honoured,
@@ -253,16 +245,13 @@ pub trait Workspace: Send + Sync {
     async fn fingerprint(&self) -> Result<WorkspaceFingerprinted, String>;
     /// Records the content; the same content gives the same tree.
     async fn checkpoint(&self) -> Result<WorkspaceCheckpointed, String>;
-    /// Compares the content with a recorded tree; tells which of the written files, ignored ones too, hold again what
-    /// they are said to have held before.
-    async fn diff(&self, from: &str, written: &[PathBase]) -> Result<DiffTaken, String>;
+    /// Compares the content with a recorded tree; names the written files, ignored ones too, that hold again what they
+    /// are said to have held before, and what differs from the tree that was shown last.
+    async fn diff(&self, order: &DiffOrder) -> Result<DiffTaken, String>;
     /// Records the content and lists every file that is not as a recorded tree has it, sorted by path.
     /// Refused when something changed, or could have, that is no recorded file: a link, a file that is
     /// too large, a name that is no text.
     async fn changes(&self, from: &str) -> Result<Vec<FileChange>, String>;
-    /// The first of these paths of which no recorded tree tells what it held when somebody looked. A path without a
-    /// digest (a folder, a file that was not there) is told of when a tree has it, or would if it were there.
-    async fn untold(&self, trees: &[String], held: &[PathBase]) -> Result<Option<Untold>, String>;
     /// The recorded content with this SHA-256, checked against it.
     async fn content(&self, sha256: &str) -> Result<Vec<u8>, String>;
 }

@@ -19,8 +19,9 @@ use async_trait::async_trait;
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use crate::ports::{FileChange, Untold, Workspace};
-use crate::protocol::event::{DiffTaken, PathBase, WorkspaceCheckpointed, WorkspaceFingerprinted};
+use crate::ports::{FileChange, Workspace};
+use crate::protocol::effect::DiffOrder;
+use crate::protocol::event::{DiffTaken, WorkspaceCheckpointed, WorkspaceFingerprinted};
 use crate::protocol::expand::hex;
 use index::Index;
 pub use merge::MergePlan;
@@ -192,6 +193,7 @@ impl Workspace for WorkspaceStore {
                 fingerprint: scan.fingerprint(),
                 files: scan.tree.entries.len() as u64,
                 git: git::digest(&inner.root, dropped),
+                ignored: ignored::digest(&inner.root, inner.objects.state(), &scan.tree),
             })
         })
         .await
@@ -206,14 +208,24 @@ impl Workspace for WorkspaceStore {
         .await
     }
 
-    async fn diff(&self, from: &str, written: &[PathBase]) -> Result<DiffTaken, String> {
-        let (from, written) = (from.to_owned(), written.to_owned());
+    async fn diff(&self, order: &DiffOrder) -> Result<DiffTaken, String> {
+        let DiffOrder { from, written, shown } = order.clone();
         self.blocking(move |inner, dropped| {
-            let before = Tree::load(&inner.objects, &from)?;
             let (to, scan) = inner.checkpoint(dropped)?;
-            let undone = held::again(&inner.root, &scan.tree, &written);
-            let taken = compare::trees(&inner.objects, &before, &scan.tree)?;
-            Ok(DiffTaken { from, to, undone, ..taken })
+            let restored = held::again(&inner.root, &scan.tree, &written);
+            if shown.as_ref() == Some(&to) {
+                return Ok(DiffTaken { from, to, restored, ..DiffTaken::default() });
+            }
+            let taken = compare::trees(&inner.objects, &Tree::load(&inner.objects, &from)?, &scan.tree)?;
+            let touched = match shown {
+                Some(shown) => {
+                    let shown = Tree::load(&inner.objects, &shown)?;
+                    let differing = compare::differing(&shown, &scan.tree);
+                    differing.into_iter().map(|(path, ..)| path.to_owned()).collect()
+                }
+                None => Vec::new(),
+            };
+            Ok(DiffTaken { from, to, restored, touched, ..taken })
         })
         .await
     }
@@ -229,11 +241,6 @@ impl Workspace for WorkspaceStore {
             compare::changes(&before, &scan.tree)
         })
         .await
-    }
-
-    async fn untold(&self, trees: &[String], held: &[PathBase]) -> Result<Option<Untold>, String> {
-        let (trees, held) = (trees.to_owned(), held.to_owned());
-        self.blocking(move |inner, _| held::untold(&inner.objects, &inner.root, &trees, &held)).await
     }
 
     async fn content(&self, sha256: &str) -> Result<Vec<u8>, String> {

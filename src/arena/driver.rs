@@ -212,7 +212,6 @@ impl Driver {
                 ArenaEvent::CallCancelled(data) => self.executor.cancel(data.call),
                 ArenaEvent::CallLost(data) => self.executor.cancel(data.call),
                 ArenaEvent::TurnClosed(data) => {
-                    self.executor.let_go();
                     // What outlasts a turn that was stopped is recording, which has the usual grace from here on.
                     if matches!(data.cause, TurnCause::Interrupted | TurnCause::Limit | TurnCause::Stopped) {
                         self.executor.cancel_all();

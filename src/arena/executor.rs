@@ -150,13 +150,6 @@ impl Executor {
         self.awaited.forget(call);
     }
 
-    /// Lets other sessions compute what this one was to compute: its turn is over.
-    pub fn let_go(&self) {
-        if let Some(cache) = &self.shared.ports.cache {
-            cache.let_go();
-        }
-    }
-
     /// Stops everything that is still under way and waits until it has let go of the ports.
     pub async fn stop_all(self) {
         self.all.cancel();

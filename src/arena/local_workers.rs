@@ -139,10 +139,8 @@ impl Handlers {
             Effect::Checkpoint { .. } => {
                 or_failed(workspace.checkpoint().await.map(OutcomeBody::WorkspaceCheckpointed))
             }
-            Effect::Diff { order, .. } => {
-                or_failed(workspace.diff(&order.from, &order.written).await.map(OutcomeBody::DiffTaken))
-            }
-            Effect::CacheGet { order, .. } => self.cache_get(order.key, live, cancel).await,
+            Effect::Diff { order, .. } => or_failed(workspace.diff(&order).await.map(OutcomeBody::DiffTaken)),
+            Effect::CacheGet { order, .. } => self.cache_get(order.key).await,
             Effect::CachePut { order, context } => self.cache_put(order, context).await,
             Effect::Patch { order, .. } => self.patch(&order.key, &order.digest, attempt).await,
         }

@@ -12,9 +12,6 @@ use crate::protocol::expand::digest_of;
 use crate::protocol::spec::{CacheSpec, ModelSpec};
 use crate::teamcache::{Removed, Row, RunStore, Settings, Stats};
 
-/// How long a session waits for another that makes the same run.
-const PATIENCE: Duration = Duration::from_secs(300);
-
 /// The recorded runs of a user.
 pub struct Runs {
     store: RunStore,
@@ -34,7 +31,6 @@ impl Runs {
             ttl: Duration::from_secs(number(table.ttl_hours, defaults.ttl_hours).saturating_mul(3600)),
             max_bytes: number(table.max_mib, defaults.max_mib).saturating_mul(1024 * 1024),
             refresh: table.refresh.unwrap_or_default(),
-            patience: PATIENCE,
         };
         Runs { store: RunStore::new(settings, Arc::new(SystemClock)), folder, is_on: is_on(config) }
     }

@@ -6,8 +6,7 @@ use crate::cli::args::{CacheCommand, WorkspaceArgs};
 use crate::cli::error::Failure;
 use crate::cli::output::Output;
 use crate::config::Environment;
-use crate::host::{FileChange, FoundRun};
-use crate::host::{RunAge, Runs};
+use crate::host::{FileChange, FoundRun, Runs};
 use crate::projection::phrases::{self, counted};
 use crate::projection::safe_text::{safe, safe_line};
 use crate::projection::squad::SquadSheet;
@@ -30,9 +29,9 @@ fn stats(runs: &Runs, json: bool, output: Output) -> Result<(), Failure> {
     let (stats, folder) = (runs.stats()?, runs.folder().display().to_string());
     if json {
         return output.json(&json!({
-            "folder": folder, "on": runs.is_on(), "fresh": stats.fresh, "expired": stats.expired, "ahead": stats.ahead, "damaged": stats.damaged,
-            "ignored": stats.ignored, "bytes": stats.bytes, "damaged_bytes": stats.damaged_bytes, "max_bytes": stats.max_bytes,
-            "tokens": stats.tokens, "micro_usd": stats.micro_usd,
+            "folder": folder, "on": runs.is_on(), "fresh": stats.fresh, "expired": stats.expired,
+            "damaged": stats.damaged, "bytes": stats.bytes, "max_bytes": stats.max_bytes, "tokens": stats.tokens,
+            "micro_usd": stats.micro_usd,
         }));
     }
     let mut text = format!(
@@ -43,18 +42,9 @@ fn stats(runs: &Runs, json: bool, output: Output) -> Result<(), Failure> {
         counted(stats.tokens, "token"),
         phrases::money(stats.micro_usd),
     );
-    let damaged = format!("damaged, {}; `agon cache prune` removes them", size(stats.damaged_bytes));
-    for (count, what) in [
-        (stats.expired, "expired; `agon cache prune` removes them"),
-        (
-            stats.ahead,
-            "of a time that has not come yet: the clock was set back; kept, and not used until then",
-        ),
-        (stats.damaged, damaged.as_str()),
-        (stats.ignored, "names that are no run's; left alone"),
-    ] {
+    for (count, what) in [(stats.expired, "expired"), (stats.damaged, "damaged")] {
         if count > 0 {
-            text += &format!("{count} {what}\n");
+            text += &format!("{count} {what}; `agon cache prune` removes them\n");
         }
     }
     if !runs.is_on() {
@@ -68,7 +58,7 @@ fn list(runs: &Runs, json: bool, output: Output) -> Result<(), Failure> {
     if json {
         let rows = rows.iter().map(|row| match &row.run {
             Ok(found) => json!({ "key": row.key, "bytes": row.bytes, "used_at": row.used_at,
-                                 "expired": row.age == Some(RunAge::Expired), "ahead": row.age == Some(RunAge::Ahead),
+                                 "expired": row.expired,
                                  "stored_at": found.run.stored_at,
                                  "session": found.run.run.session, "tokens": found.run.run.tokens,
                                  "micro_usd": found.run.run.micro_usd, "models": found.run.run.models,
@@ -89,11 +79,7 @@ fn list(runs: &Runs, json: bool, output: Output) -> Result<(), Failure> {
                 size(row.bytes),
                 counted(found.run.changes.len() as u64, "file"),
                 safe_line(&phrases::start(&about(&found.run.run), 50)),
-                match row.age {
-                    Some(RunAge::Expired) => "  [expired]",
-                    Some(RunAge::Ahead) => "  [ahead of the clock]",
-                    _ => "",
-                },
+                if row.expired { "  [expired]" } else { "" },
             ),
             Err(fault) => format!("{key}  [{}]\n", safe_line(fault)),
         }

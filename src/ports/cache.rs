@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use tokio_util::sync::CancellationToken;
 
-use super::Live;
 use crate::protocol::effect::FinishedRun;
 
 /// What an ordinary file holds.
@@ -49,18 +47,18 @@ pub struct FoundRun {
     pub digest: String,
 }
 
-/// Why a run is not to be had. The words go into the log.
+/// The contents of files by SHA-256, hex.
+pub type Contents = BTreeMap<String, Vec<u8>>;
+
+/// Why no recorded run is given. The words go into the log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CacheMiss {
     /// No run is stored under the key.
     #[error("absent")]
     Absent,
-    /// It was stored too long ago, and was removed.
+    /// It is too old, and was removed.
     #[error("expired")]
     Expired,
-    /// It was stored at a time that has not come yet, since the clock was set back; it is kept.
-    #[error("ahead")]
-    Ahead,
     /// It was not asked for: the run is to be made again and stored anew.
     #[error("refreshed")]
     Refreshed,
@@ -77,22 +75,12 @@ pub enum CacheMiss {
 
 /// Recorded runs by the digest of everything that determined them.
 ///
-/// Serves one session. No failure of the cache may fail a run: `get` turns each into a miss that says why.
-/// What it gives was checked whole, contents included. A key is 64 lower-case hexadecimal digits; any other
-/// text is refused and never becomes a path.
-///
-/// A miss makes this session the one that computes the key, so that of several at the same time, in any
-/// process, one works and the others wait for it. Waiting is bounded; whoever has waited in vain computes too.
-/// `put` and [`TeamCache::let_go`] end it, and so does the end of the process.
+/// No failure of the cache may fail a run: `get` turns each into a miss that says why. What it gives was checked whole,
+/// contents included. A key is 64 lower-case hexadecimal digits; any other text is refused and never becomes a path.
 #[async_trait]
 pub trait TeamCache: Send + Sync {
-    /// Looks a run up. Says through `live` when it waits for another session. On cancel it misses at once.
-    async fn get(
-        &self,
-        key: &str,
-        live: &dyn Live,
-        cancel: &CancellationToken,
-    ) -> Result<FoundRun, CacheMiss>;
+    /// A run with the contents its changes lead to.
+    async fn get(&self, key: &str) -> Result<(FoundRun, Contents), CacheMiss>;
 
     /// Stores a run with the contents its changes lead to, whole or not at all; gives the bytes it takes.
     async fn put(
@@ -100,12 +88,6 @@ pub trait TeamCache: Send + Sync {
         key: &str,
         run: FinishedRun,
         changes: Vec<FileChange>,
-        contents: BTreeMap<String, Vec<u8>>,
+        contents: Contents,
     ) -> Result<u64, String>;
-
-    /// A run with the contents its changes lead to, for a patch. Never waits.
-    async fn open(&self, key: &str) -> Result<(FoundRun, BTreeMap<String, Vec<u8>>), CacheMiss>;
-
-    /// Lets others compute what this session was to compute.
-    fn let_go(&self);
 }

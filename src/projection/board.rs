@@ -8,7 +8,7 @@ use crate::protocol::command::StopCause;
 use crate::protocol::effect::Order;
 use crate::protocol::event::{
     CritiqueIssued, ErrorKind, Finding, Judgement, LimitKind, PauseCause, SessionForked, SessionOpened,
-    SessionResumed, SparkIgnited, ToolResolved, ToolStatus, TurnCause,
+    SessionResumed, SparkIgnited, ToolResolved, ToolStatus, TurnCause, WorkJudged,
 };
 use crate::protocol::inside::{InsideCall, Todo};
 use crate::protocol::spec::{
@@ -82,8 +82,8 @@ pub struct Board {
     pub failed: u32,
     /// Files that tools wrote, by workspace-relative path.
     pub changed: BTreeSet<String>,
-    /// Files that were written and held again what they held before when the workspace was compared last.
-    pub undone: Vec<String>,
+    /// Whose the changes of this turn's squad are, as decided last.
+    pub work: Option<WorkJudged>,
     /// The event that holds the last closed turn's answer.
     pub answer: Option<EventRef>,
     /// A row per spark, in order of ignition.
@@ -120,9 +120,6 @@ pub struct Board {
     pub counts: Counts,
     /// Tools that write files.
     writers: BTreeSet<String>,
-    /// The tree the turn's diffs start from, and every path they have named.
-    base: Option<String>,
-    compared: BTreeSet<String>,
     calls: OpenCalls,
     partials: Partials,
 }
@@ -248,17 +245,13 @@ impl Board {
             E::FallbackTaken(data) => self.with_row(data.spark, |row| row.model.clone_from(&data.to)),
             E::PatchApplied(data) => self.changed.extend(data.body.paths.iter().cloned()),
             // What commands changed is seen only here.
-            E::DiffTaken(data) => {
-                self.compared(&data.body.from, &data.body.files);
-                self.undone.clone_from(&data.body.undone);
-            }
+            E::WorkJudged(data) => self.work_judged(data),
             E::PhaseShifted(data) => self.phase = Some(data.to.clone()),
             E::PlanStated(data) => self.plan = Some(data.source),
             E::CodeProposed(data) => {
                 self.proposed = data.diff;
                 *self.proposals.entry(data.spark).or_default() += 1;
                 self.judged = Some((data.spark, None));
-                self.changed.retain(|path| !data.foreign.contains(path));
             }
             E::CritiqueIssued(data) => self.criticised(data),
             E::FindingClosed(data) => self.findings.retain(|open| open.id != data.id),
@@ -280,19 +273,15 @@ impl Board {
 
     /// True for a changed file that a comparison of the workspace shows, or where none was made.
     pub fn is_seen(&self, path: &str) -> bool {
-        self.base.is_none() || self.compared.contains(path)
+        self.work.as_ref().is_none_or(|work| work.changed().any(|changed| changed == path))
     }
 
-    /// A diff since the turn began says which files are changed, whatever earlier ones said. Those of the last looks
-    /// say so of what there was: what they name beside it, somebody else did.
-    fn compared(&mut self, from: &str, files: &[String]) {
-        if self.base.get_or_insert_with(|| from.to_owned()) == from {
-            self.changed.retain(|path| !self.compared.contains(path) || files.contains(path));
-        }
-        if self.phase.as_deref() != Some("answer") {
-            self.changed.extend(files.iter().cloned());
-        }
-        self.compared.extend(files.iter().cloned());
+    /// A comparison says which files are changed, whatever earlier ones said.
+    fn work_judged(&mut self, now: &WorkJudged) {
+        let before = self.work.replace(now.clone());
+        let gone = |path: &String| before.iter().flat_map(WorkJudged::changed).any(|known| known == path);
+        self.changed.retain(|path| !gone(path) && !now.foreign.contains(path));
+        self.changed.extend(now.changed().cloned());
     }
 
     fn opened(&mut self, data: &SessionOpened) {
@@ -356,8 +345,7 @@ impl Board {
         self.turn_opened = at;
         self.state = BoardState::Working;
         self.phase = None;
-        self.base = None;
-        self.compared.clear();
+        self.work = None;
         (self.cause, self.answer, self.limit) = (None, None, None);
         self.findings.clear();
         // A list that was worked off is of the turn before.

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
     use crate::protocol::effect::CachePutOrder;
     use crate::protocol::event::{
-        Answered, CacheMissed, CacheSkipped, EffectFailed, EffectOrdered, FailStatus, TurnCause,
+        Answered, CacheMissed, CacheSkipped, EffectFailed, EffectOrdered, FailStatus,
     };
 
     fn sheet(events: Vec<ArenaEvent>) -> Option<String> {
@@ -143,7 +143,6 @@ mod tests {
             after: "u".into(),
             git: None,
             answer: EventRef::fact(1),
-            cause: TurnCause::Done,
         });
         let put = EffectOrdered { call: CallId(7), attempt: 1, spark: None, effect };
         let error = "the run is not stored: no room".to_owned();

@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::projection::phrases;
 use crate::projection::report::debate::is_overruled;
-use crate::protocol::event::{Ask, ConvergenceProbed, Flip, Rating, RoundOpened};
+use crate::protocol::event::{Ask, ConvergenceProbed, Rating, RoundOpened};
 use crate::protocol::spec::Mode;
 use crate::protocol::{ArenaEvent, Entry, EventRef, SparkId};
 
 /// What one debater said in one phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stand {
-    /// The answer that holds the ballot.
-    pub ballot: Option<EventRef>,
+    /// The answer that holds the ballot, else the ratings.
+    pub source: Option<EventRef>,
     /// Confidence of the ballot, per mille.
     pub confidence_pm: Option<u32>,
     /// The ratings, one per proposition.
@@ -26,10 +26,12 @@ pub struct Phase {
     pub name: String,
     /// Which of those of its name, from 1: a debate may be refined more than once.
     pub nth: u32,
+    /// True when its ballots were cast before any was shown.
+    pub sealed: bool,
     /// Who said what.
     pub stands: BTreeMap<SparkId, Stand>,
     /// What was measured at its end.
-    pub probe: Option<Probe>,
+    pub probe: Option<ConvergenceProbed>,
 }
 
 impl Phase {
@@ -38,21 +40,6 @@ impl Phase {
         let name = phrases::spaced(&self.name);
         if self.nth > 1 { format!("{name} {}", self.nth) } else { name }
     }
-}
-
-/// What a probe measured, per mille.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Probe {
-    /// 0 opposed to 1000 agreed; none where nothing could be compared.
-    pub score_pm: Option<u32>,
-    /// Polarisation, where there were two to compare.
-    pub polarisation_pm: Option<u32>,
-    /// Movement since the last phase, where anybody had rated before.
-    pub movement_pm: Option<u32>,
-    /// Who crossed over.
-    pub flips: Vec<Flip>,
-    /// Dissent vanished without a stated reason.
-    pub collapse: bool,
 }
 
 impl Matrix {
@@ -67,7 +54,7 @@ impl Matrix {
     pub fn cast(&self) -> usize {
         let stands = self.phases.iter().flat_map(|phase| &phase.stands);
         stands
-            .filter(|(_, stand)| stand.ballot.is_some())
+            .filter(|(_, stand)| stand.confidence_pm.is_some())
             .map(|(spark, _)| spark)
             .collect::<BTreeSet<_>>()
             .len()
@@ -124,6 +111,11 @@ pub struct Matrix {
 }
 
 impl Matrix {
+    /// That of a debate before its first ballot.
+    pub fn sealed() -> Self {
+        Matrix { is_sealed: true, ..Matrix::default() }
+    }
+
     /// Folds one entry.
     pub fn apply(&mut self, entry: &Entry) {
         for (at, event) in entry.effective() {
@@ -136,19 +128,23 @@ impl Matrix {
         use ArenaEvent as E;
         match event {
             E::PromptGiven(data) if matches!(data.mode, Mode::Debate(_)) => {
-                *self = Matrix { is_sealed: true, ..Matrix::default() };
+                *self = Matrix::sealed();
             }
             E::RoundOpened(data) => self.round(at, data),
             E::BallotCast(data) => {
+                self.phase(&data.phase).sealed |= data.sealed;
                 let stand = self.stand(&data.phase, data.spark);
-                (stand.ballot, stand.confidence_pm) = (Some(data.source), Some(data.confidence_pm));
+                (stand.source, stand.confidence_pm) = (Some(data.source), Some(data.confidence_pm));
             }
             E::PropositionsStated(data) => {
                 self.propositions = data.count;
                 self.stated.clone_from(&data.source);
             }
             E::RatingsCast(data) => {
-                self.stand(&data.phase, data.spark).ratings.clone_from(&data.ratings);
+                self.phase(&data.phase).sealed |= data.sealed;
+                let stand = self.stand(&data.phase, data.spark);
+                stand.source.get_or_insert(data.source);
+                stand.ratings.clone_from(&data.ratings);
             }
             E::BallotsRevealed(data) => {
                 self.is_sealed = false;
@@ -156,7 +152,10 @@ impl Matrix {
                 self.revealed = Some(at);
                 self.majority.clone_from(&data.majority);
             }
-            E::ConvergenceProbed(data) => self.probed(at, data),
+            E::ConvergenceProbed(data) => {
+                self.held = self.is_sealed.then_some(at).or(self.held);
+                self.phase(&data.phase).probe = Some(data.clone());
+            }
             E::DebateGated(data) => {
                 self.is_sealed = false;
                 self.gated = Some(data.reason.clone());
@@ -196,18 +195,5 @@ impl Matrix {
 
     fn stand(&mut self, phase: &str, spark: SparkId) -> &mut Stand {
         self.phase(phase).stands.entry(spark).or_default()
-    }
-
-    fn probed(&mut self, at: EventRef, data: &ConvergenceProbed) {
-        if self.is_sealed {
-            self.held = Some(at);
-        }
-        self.phase(&data.phase).probe = Some(Probe {
-            score_pm: data.score_pm,
-            polarisation_pm: data.polarisation_pm,
-            movement_pm: data.movement_pm,
-            flips: data.flips.clone(),
-            collapse: data.collapse,
-        });
     }
 }

@@ -322,10 +322,6 @@ pub fn cache_miss(reason: &str) -> Option<String> {
     Some(match reason {
         "absent" => return None,
         "expired" => "the recorded run was too old".to_owned(),
-        "ahead" => {
-            "the recorded run is of a time that has not come yet: the clock was set back, and it is not used"
-                .to_owned()
-        }
         "refreshed" => "no recorded run was looked for, as `--refresh` or `[cache] refresh` asks".to_owned(),
         other => format!("no recorded run: {other}"),
     })

@@ -18,12 +18,13 @@ mod voices;
 pub mod wording;
 pub mod work;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::protocol::{ArenaEvent, Entry, EventRef};
+use crate::protocol::{ArenaEvent, CallId, Entry, EventRef, SparkId};
 
 pub use debate::DebateReport;
 pub use excerpt::Excerpt;
@@ -31,7 +32,8 @@ pub use session::SessionReport;
 
 /// Version of the report's JSON form; fields may be added without changing it. Since 2 propositions are named `P1`,
 /// as people read them, and a citation says what it leads to. Since 3 what could not be measured is null.
-pub const VERSION: u32 = 3;
+/// Since 4 a probe is as the log has it.
+pub const VERSION: u32 = 4;
 
 /// What a session came to.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -49,7 +51,7 @@ pub struct Report {
 impl Report {
     /// Reads a log. Entries must be in order; gaps and events of newer programs are no error.
     pub fn of(entries: &[Arc<Entry>]) -> Self {
-        let log = Log { entries };
+        let log = Log::of(entries);
         let session = SessionReport::of(entries, &log);
         let debates = fold::debates(&log, &session.costs);
         let excerpts = excerpt::cited(&log, &session, &debates);
@@ -62,12 +64,41 @@ impl Report {
     }
 }
 
-/// Entries that can be looked up.
+/// Entries that can be looked up, and who is who in them.
 struct Log<'a> {
     entries: &'a [Arc<Entry>],
+    roles: BTreeMap<SparkId, String>,
+    calls: BTreeMap<CallId, SparkId>,
 }
 
 impl<'a> Log<'a> {
+    fn of(entries: &'a [Arc<Entry>]) -> Self {
+        let (mut roles, mut calls) = (BTreeMap::new(), BTreeMap::new());
+        for event in entries.iter().flat_map(|entry| &entry.events) {
+            match event {
+                ArenaEvent::SparkIgnited(data) => _ = roles.insert(data.spark, data.role.clone()),
+                ArenaEvent::ModelCalled(data) => _ = calls.insert(data.call, data.spark),
+                ArenaEvent::ToolInvoked(data) => _ = calls.insert(data.call, data.spark),
+                _ => {}
+            }
+        }
+        Log { entries, roles, calls }
+    }
+
+    /// The role of a spark, as debaters and squads are named.
+    fn role(&self, spark: SparkId) -> String {
+        self.roles.get(&spark).cloned().unwrap_or_else(|| spark.to_string())
+    }
+
+    /// The role of the spark an event came from.
+    fn who(&self, event: &ArenaEvent) -> Option<String> {
+        if let ArenaEvent::RoleFailed(data) = event {
+            return Some(data.role.clone());
+        }
+        let spark = event.spark().or_else(|| self.calls.get(&event.call()?).copied());
+        spark.map(|spark| self.role(spark))
+    }
+
     fn entry(&self, seq: u64) -> Option<&'a Entry> {
         let at = self.entries.binary_search_by_key(&seq, |entry| entry.seq).ok()?;
         self.entries.get(at).map(Arc::as_ref)

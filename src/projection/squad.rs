@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::phrases;
 use super::safe_text::safe;
 use crate::protocol::blueprint::lead_of;
-use crate::protocol::event::{ClaimFlagged, PatchApplied, PromptGiven, TurnCause, TurnClosed};
+use crate::protocol::event::{CacheHit, ClaimFlagged, PatchApplied, PromptGiven, TurnCause, TurnClosed};
 use crate::protocol::spec::{Blueprint, Mode};
 use crate::protocol::text::{names_shown, unfenced};
 use crate::protocol::typed::SquadAnswer;
@@ -29,10 +29,10 @@ pub struct SquadSheet {
     evidence: Evidence,
     /// Commands of the blueprint in force.
     checks: Vec<String>,
-    /// A run that was found in the team cache: when it was stored, and what its own log did not bear out.
-    recorded: Option<(EventRef, u64, Vec<ClaimFlagged>)>,
-    /// When the run that became the answer was stored.
-    used: Option<u64>,
+    /// A run that was found in the team cache.
+    recorded: Option<(EventRef, CacheHit)>,
+    /// The one that became the answer.
+    used: Option<CacheHit>,
     /// What it did to files here.
     applied: PatchApplied,
     /// Roles of the blueprint in force, and those of them that never got to work in a turn that is not done.
@@ -101,13 +101,11 @@ impl SquadSheet {
             }
             E::PatchApplied(data) => self.applied = data.body.clone(),
             E::ClaimFlagged(data) => self.flags.push(data.clone()),
-            E::CacheHit(data) => {
-                self.recorded = Some((at, data.body.stored_at, data.body.flags.clone()));
-            }
+            E::CacheHit(data) => self.recorded = Some((at, data.body.clone())),
             E::TurnClosed(data) => {
-                if let Some((_, at, flags)) = self.recorded.take_if(|(hit, ..)| data.answer == Some(*hit)) {
-                    self.flags.extend(flags);
-                    self.used = Some(at);
+                if let Some((_, hit)) = self.recorded.take_if(|(hit, ..)| data.answer == Some(*hit)) {
+                    self.flags.extend(hit.flags.iter().cloned());
+                    self.used = Some(hit);
                 }
                 self.close(data);
             }
@@ -150,12 +148,12 @@ impl SquadSheet {
     }
 
     /// The answer for a reader, safe to print: Markdown, or only the JSON where one was asked for by a schema.
-    /// Words of a role that are no typed answer stay as they are. Beneath it stands what agon itself knows of it.
+    /// Words of a role that are no typed answer stay as they are. Under it is what agon itself knows of it.
     pub fn words(&self, text: &str) -> String {
         match self.said(text) {
             Ok(words) => {
-                let beneath = self.beneath(&words);
-                words + &safe(&beneath)
+                let under = self.under(&words);
+                words + &safe(&under)
             }
             Err(json) => json,
         }
@@ -209,24 +207,20 @@ impl SquadSheet {
 
     /// What there is to know of a recorded run that became the answer, in one line.
     pub fn used_words(&self) -> Option<String> {
-        let words = self.evidence.recorded_words(self.used?, &self.applied);
-        Some(safe(words.trim()).into_owned())
+        Some(safe(self.recorded_line(self.used.as_ref()?).trim()).into_owned())
+    }
+
+    fn recorded_line(&self, hit: &CacheHit) -> String {
+        self.evidence.recorded_words(hit.stored_at, hit.ran_commands, &self.applied)
     }
 
     /// What agon itself says of an answer.
-    fn beneath(&self, said: &str) -> String {
-        let checks = match self.used {
-            Some(stored_at) => self.evidence.recorded_words(stored_at, &self.applied),
+    fn under(&self, said: &str) -> String {
+        let checks = match &self.used {
+            Some(hit) => self.recorded_line(hit),
             None => self.evidence.checks_words(),
         };
-        self.evidence.changes_words().to_owned()
-            + &checks
-            + &self.evidence.foreign_words()
-            + &self.evidence.taken_back_words()
-            + &self.evidence.left_words()
-            + &self.evidence.overwritten_words()
-            + &self.evidence.findings_words(said)
-            + &self.missing_words()
+        checks + &self.evidence.work_words() + &self.evidence.findings_words(said) + &self.missing_words()
     }
 
     /// What there is to read where a squad came to no answer, safe to print.
@@ -238,7 +232,7 @@ impl SquadSheet {
             true => out.push_str("\n- no file that git looks at was changed"),
             false => out.push_str(&format!("\n- changed files: {}", names_shown(changed))),
         }
-        out.push_str(&self.beneath(""));
+        out.push_str(&self.under(""));
         safe(&out).into_owned()
     }
 
@@ -271,14 +265,14 @@ const OWN: [&str; 11] = [
     "checks, as agon",
     "from the team cache",
     "no check ran",
-    "no file was changed",
     "no file that git looks at was changed",
-    "changed by another process after",
     "changed meanwhile by another process",
+    "changed by a check or by",
+    "written, and as before again",
+    "work that was undone",
     "findings still open",
     "missing:",
     "claimed, but",
-    "a check or another process",
 ];
 
 /// A model's words, with every line quoted that could be taken for one of agon's own, and what belongs to it.

@@ -310,6 +310,7 @@ impl ArenaEvent {
             E::BallotCast(_) | E::PropositionsStated(_) | E::RatingsCast(_) => self.decision(scene),
             E::BallotsRevealed(_) | E::ConvergenceProbed(_) | E::DebateGated(_) => self.decision(scene),
             E::DebateShortened(_) | E::VerdictReached(_) | E::DissentRecorded(_) => self.decision(scene),
+            E::WorkJudged(_) => self.decision(scene),
         }
     }
 
@@ -348,6 +349,7 @@ impl ArenaEvent {
             E::PhaseShifted(data) => Telling::new(Kind::Phase, phrases::spaced(&data.to)),
             E::PlanStated(data) => Telling::new(Kind::Plan, format!("stated in {}", data.source)),
             E::CodeProposed(data) => team::proposed(data),
+            E::WorkJudged(data) => team::work(data),
             E::CritiqueIssued(data) => team::judged(data),
             E::FindingClosed(data) => {
                 Telling::new(Kind::Finding, format!("{} settled", data.id)).refs(format!("[{}]", data.source))

@@ -8,10 +8,9 @@ use serde::ser::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::protocol::effect::{
-    Bare, CacheGetOrder, CachePutContext, CachePutOrder, CheckContext, CheckOrder, DiffContext, DiffOrder,
-    Failing, Failure, GateContext, GateOrder, MentionContext, MentionOrder, ModelContext, ModelOrder,
-    Outcome, PatchOrder, PrepareOrder, PreparedUse, QuestionOrder, TimerOrder, TimerPurpose, ToolCall,
-    ToolsOrder,
+    Bare, CacheGetOrder, CachePutOrder, CheckContext, CheckOrder, DiffContext, DiffOrder, Failing, Failure,
+    FinishedRun, GateContext, GateOrder, MentionContext, MentionOrder, ModelContext, ModelOrder, Outcome,
+    PatchOrder, PrepareOrder, PreparedUse, QuestionOrder, TimerOrder, TimerPurpose, ToolCall, ToolsOrder,
 };
 use crate::protocol::event::{
     Answered, ArenaEvent, CacheHit, CacheMissed, CacheStored, CheckRan, DiffTaken, EffectFailed,
@@ -334,11 +333,11 @@ calls! {
     /// Look a run up in the team cache.
     CacheGet(CacheGetOrder, Bare) = "cache_get" {
         ordered: EffectOrdered, answers: [CacheHit(CacheHit), CacheMissed(CacheMissed)], fails: EffectFailed,
-        resume: Again, deadline: longest, lanes: [Lane::Progress],
+        resume: Again, deadline: longest, lanes: [],
         words: "asking the team cache", "look up {}"
     }
     /// Store this run in the team cache.
-    CachePut(CachePutOrder, CachePutContext) = "cache_put" {
+    CachePut(CachePutOrder, FinishedRun) = "cache_put" {
         ordered: EffectOrdered, answers: [CacheStored(CacheStored)], fails: EffectFailed,
         resume: Again, deadline: longest, lanes: [],
         words: "storing into the team cache", "store {}"

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::protocol::call::LONGEST_MS;
 use crate::protocol::event::{
     CheckRan, ClaimFlagged, EffectFailed, ErrorKind, FailStatus, ModelFailed, PathBase, Plan, PrepareResult,
-    Purpose, ToolPrepared, ToolResolved, ToolStatus, ToolUse, TurnCause,
+    Purpose, ToolPrepared, ToolResolved, ToolStatus, ToolUse,
 };
 use crate::protocol::message::Request;
 use crate::protocol::spec::Action;
@@ -220,6 +220,9 @@ pub struct DiffOrder {
     /// Files that were written since, with what each held before: whether they hold it again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub written: Vec<PathBase>,
+    /// The tree that was shown last: what differs from it is named too, and where nothing does, nothing is listed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown: Option<String>,
 }
 
 /// Orders a look into the team cache.
@@ -243,19 +246,6 @@ pub struct CachePutOrder {
     pub git: Option<String>,
     /// The `model_answered` that holds the run's answer.
     pub answer: EventRef,
-    /// How the run ended; only `done` is stored.
-    pub cause: TurnCause,
-}
-
-/// The run that is stored.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct CachePutContext {
-    /// The trees that were recorded while it worked.
-    pub trees: Vec<String>,
-    /// What its file tools looked at or wrote, with what each held then.
-    pub held: Vec<PathBase>,
-    /// What the run came to.
-    pub run: FinishedRun,
 }
 
 /// Orders that a cached run's changes are applied.
@@ -277,8 +267,9 @@ pub struct FinishedRun {
     pub request: String,
     /// Its answer.
     pub answer: String,
-    /// How it ended.
-    pub cause: TurnCause,
+    /// True when its roles or its checks ran commands, which may depend on more than the key tells.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ran_commands: bool,
     /// Model calls it took, repeated attempts not counted.
     pub calls: u32,
     /// Tokens it took, input and output.

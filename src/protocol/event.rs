@@ -350,6 +350,9 @@ events! {
     /// A coder's work stands for review.
     Decision CodeProposed(CodeProposed) = "code_proposed" in Squad,
         spark |d| Some(d.spark), cites |d| d.diff.iter().chain(&d.checks).copied().collect();
+    /// What a squad changed, what others changed and what was undone, decided from a comparison of the workspace.
+    Decision WorkJudged(WorkJudged) = "work_judged" in Squad,
+        spark |d| Some(d.spark), cites |d| vec![d.diff];
     /// A reviewer judged a proposal.
     Decision CritiqueIssued(CritiqueIssued) = "critique_issued" in Squad,
         spark |d| Some(d.spark), cites |d| vec![d.source];

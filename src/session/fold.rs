@@ -83,6 +83,7 @@ impl Session {
             E::SessionPaused(_) | E::OutcomeIgnored(_) | E::InputRefused(_) | E::Unknown { .. } => {}
             E::PhaseShifted(_) | E::PlanStated(_) | E::CodeProposed(_) | E::CritiqueIssued(_) => {}
             E::FindingClosed(_) | E::InsightSurfaced(_) | E::RoleFailed(_) | E::ClaimFlagged(_) => {}
+            E::WorkJudged(_) => {}
             E::CacheSkipped(_) | E::RoundOpened(_) | E::BallotCast(_) | E::PropositionsStated(_) => {}
             E::HostAsked(_) | E::HostJudged(_) => {}
             E::RatingsCast(_) | E::BallotsRevealed(_) | E::ConvergenceProbed(_) | E::DebateGated(_) => {}

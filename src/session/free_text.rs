@@ -3,7 +3,7 @@
 //! Two rules, for words prove little: a text that says nothing of checks and cites nothing is left alone.
 
 use crate::protocol::EventRef;
-use crate::protocol::event::{ArenaEvent, CheckRan, ClaimFlagged, ToolResolved};
+use crate::protocol::event::{ArenaEvent, CheckRan, ClaimFlagged, ToolResolved, ToolStatus};
 use crate::protocol::spec::Risk;
 
 use super::Session;
@@ -19,8 +19,8 @@ const QUOTED: usize = 160;
 pub(super) struct LastProof {
     /// The last command or check that ended with exit code 0; none once a check has failed since.
     passed: Option<u64>,
-    /// The last file that a tool wrote.
-    changed: Option<u64>,
+    /// The last call of a tool that writes files.
+    pub changed: Option<u64>,
 }
 
 impl LastProof {
@@ -28,7 +28,7 @@ impl LastProof {
     pub fn fold_tool(&mut self, seq: u64, risk: Option<Risk>, end: &ToolResolved) {
         match risk {
             Some(Risk::Execute) if end.exit == Some(0) => self.passed = Some(seq),
-            Some(Risk::Write) if !end.seen.is_empty() => self.changed = Some(seq),
+            Some(Risk::Write) if end.status == ToolStatus::Ok => self.changed = Some(seq),
             _ => {}
         }
     }
@@ -86,7 +86,7 @@ fn sentences(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// True for a sentence that states that tests or checks pass: none that denies, asks, plans or conditions it.
-fn says_checks_pass(sentence: &str) -> bool {
+pub(super) fn says_checks_pass(sentence: &str) -> bool {
     const NOT: [&str; 16] = [
         "not ", "n't ", "no ", "fail", "should", "would", "could", "will ", "might", "may ", "if ", "once ",
         "until ", "to pass", "make ", "whether",

@@ -3,18 +3,18 @@
 mod brief;
 pub mod cache;
 mod claims;
-mod final_diff;
 mod flow;
 mod fold;
+mod judged;
 pub mod state;
 mod typed;
 
 use serde_json::Value;
 
 use crate::protocol::blueprint::lead_of;
-use crate::protocol::effect::{Bare, CheckOrder, Order};
+use crate::protocol::effect::{CheckOrder, Order};
 use crate::protocol::event::{
-    ArenaEvent, CodeProposed, InsightSurfaced, PlanStated, RoleFailed, SparkIgnited, TurnCause,
+    ArenaEvent, CodeProposed, InsightSurfaced, PlanStated, RoleFailed, SparkIgnited, TurnCause, WorkJudged,
 };
 use crate::protocol::spec::{Risk, RoleSpec};
 use crate::protocol::{EventRef, SparkId};
@@ -24,18 +24,28 @@ use super::state::Spark;
 use state::{Piece, RoleKind, RoleState, Squad, Stage};
 
 impl Session {
-    /// Looks the run up where the team cache is on; else records the workspace, so that every diff has a
-    /// beginning, and lets the first roles begin.
+    /// Records the workspace, so that every diff has a beginning and the team cache a tree to look up, and lets the
+    /// first roles begin. With the cache the lead is there from the start: it listens to people.
     pub(super) fn begin_squad(&mut self) {
         self.order_time_limit(0);
-        self.begin_lookup();
-        let off = |squad: &Squad| squad.cache.stage == cache::Stage::Off;
-        // Where nobody may write there is no diff to take.
-        let writes = |squad: &Squad| squad.roles.iter().any(|role| role.writes);
-        if self.squad.as_ref().is_some_and(|squad| off(squad) && writes(squad)) {
+        let Some(squad) = &self.squad else { return };
+        let (lead, cached) = (squad.lead, squad.cache.is_looking());
+        if cached {
+            self.ignite(lead);
+        }
+        self.record_base();
+        self.advance_squad();
+    }
+
+    /// Records the workspace where that is still missing and somebody needs it.
+    pub(in crate::session) fn record_base(&mut self) {
+        let lacks = self.squad.as_ref().is_some_and(|squad| {
+            let needs = squad.cache.is_looking() || squad.roles.iter().any(|role| role.writes);
+            needs && squad.base.is_none() && squad.is_unwritten()
+        });
+        if lacks {
             self.record_workspace();
         }
-        self.advance_squad();
     }
 
     /// A role gave a usable answer: what it is depends on what the role is there for.
@@ -68,6 +78,7 @@ impl Session {
         match self.squad.as_ref().and_then(Squad::next_look) {
             Some(look) => drop(self.order(Some(spark), look)),
             None => {
+                self.judge_work(spark);
                 self.flag_claims(source);
                 self.end_spark(spark, TurnCause::Done);
             }
@@ -124,7 +135,7 @@ impl Session {
     }
 
     /// The first thing that keeps the work from being done: a role that did not do its part or still asks for
-    /// changes, a last check that did not pass, a claim that the log contradicts.
+    /// changes, a last check that did not pass, work that was undone, a claim that the log contradicts.
     fn squad_lacks(&self) -> Option<String> {
         let Some(squad) = &self.squad else { return Some("there is no squad".to_owned()) };
         let of_role = |role: &RoleState| {
@@ -133,20 +144,11 @@ impl Session {
                 _ if role.stage != Stage::Done => Some(format!("`{name}` did not do its part")),
                 _ if role.wants_changes() => Some(format!("`{name}` asks for changes")),
                 _ if role.proof.fails() => Some("a check did not pass".to_owned()),
-                _ => {
-                    let first = role.proof.undone().into_iter().next();
-                    first.map(|path| format!("a check or another process undid the work in `{path}`"))
-                }
+                _ => None,
             }
         };
-        let lost = || {
-            let undone = || {
-                let words = |path| format!("nothing that was written is left: `{path}` is as it was before");
-                squad.lost().map(words)
-            };
-            squad.overwritten().next().map(|path| changed_after(squad, path)).or_else(undone)
-        };
-        squad.roles.iter().find_map(of_role).or_else(lost).or_else(|| {
+        let undone = || squad.work.as_ref().and_then(|work| work.faults().next());
+        squad.roles.iter().find_map(of_role).or_else(undone).or_else(|| {
             let contradicted = squad.flags.iter().any(|flag| flag.contradicted);
             contradicted.then(|| "the log contradicts what the answer claims".to_owned())
         })
@@ -237,44 +239,36 @@ impl Session {
         lead_of(blueprint).and_then(|i| blueprint.roles.get(i)).map(|role| role.name.as_str())
     }
 
-    /// Takes the next piece of a writer's proof, or proposes the work once it is whole: the diff first, then
-    /// one check after another, since two at once might be in each other's way.
+    /// Takes the next piece of a writer's proof, or proposes the work once it is whole: one check after another, since
+    /// two at once might be in each other's way, then the diff.
     fn prove(&mut self, i: usize) {
         let Some(squad) = &self.squad else { return };
-        let proof = &squad.roles[i].proof;
         let Some(spark) = squad.roles[i].spark else { return };
-        let base = || squad.base.clone().unwrap_or_default();
         let effect = match squad.next_piece(i) {
-            Some(Piece::Diff | Piece::Whole) => squad.look_from(base()),
-            Some(Piece::Left) => {
-                squad.look_from(proof.work.as_ref().map_or_else(base, |work| work.to.clone()))
-            }
-            Some(Piece::After) => Order::Checkpoint(Bare),
+            Some(Piece::Diff) => squad.look(None),
             Some(Piece::Check) => {
-                let command = squad.checks.get(proof.checks.len()).cloned().unwrap_or_default();
+                let command =
+                    squad.checks.get(squad.roles[i].proof.checks.len()).cloned().unwrap_or_default();
                 self.shift_phase("check");
-                Order::Check(CheckOrder { command })
+                Some(Order::Check(CheckOrder { command }))
             }
             None => return self.propose(i, spark),
         };
-        self.order(Some(spark), effect);
+        if let Some(effect) = effect {
+            self.order(Some(spark), effect);
+        }
     }
 
     fn propose(&mut self, i: usize, spark: SparkId) {
+        self.judge_work(spark);
         let Some(role) = self.squad.as_ref().and_then(|squad| squad.roles.get(i)) else { return };
-        let proof = &role.proof;
-        let (diff, left, undone) = (proof.diff.flatten(), proof.left_at(), proof.undone());
-        let checks = proof.ran().map(|(at, _)| at).collect();
-        let foreign = proof.work.as_ref().map(|work| work.foreign.clone()).unwrap_or_default();
-        let proposed = CodeProposed { spark, diff, checks, left, undone, foreign };
-        self.emit(ArenaEvent::CodeProposed(proposed));
+        if matches!(role.stage, Stage::Failed(_)) {
+            return;
+        }
+        let diff = role.proof.work.as_ref().and_then(WorkJudged::shown);
+        let checks = role.proof.ran().map(|(at, _)| at).collect();
+        self.emit(ArenaEvent::CodeProposed(CodeProposed { spark, diff, checks }));
     }
-}
-
-/// What is said of a file of the work that somebody changed once it was shown.
-fn changed_after(squad: &Squad, path: &str) -> String {
-    let what = if squad.checks.is_empty() { "work" } else { "checks" };
-    format!("`{path}` was changed by another process after the {what}")
 }
 
 fn writers_account(squad: &Squad) -> Option<EventRef> {

@@ -158,8 +158,7 @@ impl Session {
         if !one.may_change() {
             return true;
         }
-        let recorded = self.checkpoints.fresh && self.checkpoints.in_turn;
-        if !recorded || self.squad.as_ref().is_some_and(|squad| squad.cache.wants_look()) {
+        if !(self.checkpoints.fresh && self.checkpoints.in_turn) {
             self.record_workspace();
         }
         self.checkpoints.pending.is_none()

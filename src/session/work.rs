@@ -7,10 +7,10 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::protocol::effect::{
-    Bare, CachePutContext, CachePutOrder, CheckContext, DiffContext, Effect, FinishedRun, GateContext,
-    GateOrder, HostRule, MentionContext, ModelContext, ModelOrder, Order, ToolCall,
+    Bare, CheckContext, DiffContext, Effect, FinishedRun, GateContext, GateOrder, HostRule, MentionContext,
+    ModelContext, ModelOrder, Order, ToolCall,
 };
-use crate::protocol::event::{ArenaEvent, PathBase, PrepareResult, Selected, ToolUse, TurnCause};
+use crate::protocol::event::{ArenaEvent, PathBase, PrepareResult, Selected, ToolUse};
 use crate::protocol::expand::declaration;
 use crate::protocol::message::{Args, Pictures, Request, ToolDecl};
 use crate::protocol::spec::{Limits, PermissionLevel, Risk, WorkspaceSpec};
@@ -32,7 +32,7 @@ impl Session {
             Order::Tool(order) => Effect::Tool { context: self.tool_call(call, order.tool_use)?, order },
             Order::Check(order) => Effect::Check { context: self.check(limits), order },
             Order::Mention(order) => Effect::Mention { context: self.reader()?, order },
-            Order::CachePut(order) => Effect::CachePut { context: self.stored_run(&order)?, order },
+            Order::CachePut(order) => Effect::CachePut { context: self.finished_run(order.answer)?, order },
             Order::Ask(order) => Effect::Ask { order, context: Bare },
             Order::Gate(order) => Effect::Gate { context: self.judged(call, &order)?, order },
             Order::Question(order) => Effect::Question { order, context: Bare },
@@ -89,31 +89,24 @@ impl Session {
         })
     }
 
-    fn stored_run(&self, order: &CachePutOrder) -> Option<CachePutContext> {
-        let cache = &self.squad.as_ref()?.cache;
-        let run = self.finished_run(order.answer, order.cause)?;
-        Some(CachePutContext { trees: cache.trees.iter().cloned().collect(), held: cache.held(), run })
-    }
-
     /// What the open turn came to, for the team cache.
-    fn finished_run(&self, answer: EventRef, cause: TurnCause) -> Option<FinishedRun> {
+    fn finished_run(&self, answer: EventRef) -> Option<FinishedRun> {
         let ArenaEvent::ModelAnswered(answered) = self.event(answer)? else { return None };
-        let turn = self.turn.as_ref()?;
+        let (turn, squad) = (self.turn.as_ref()?, self.squad.as_ref()?);
         let (tokens, micro_usd) = turn.spent_before;
-        let squad = self.squad.as_ref();
-        let sparks = squad.iter().flat_map(|squad| squad.roles.iter().filter_map(|role| role.spark));
+        let sparks = squad.roles.iter().filter_map(|role| role.spark);
         let models: BTreeSet<String> =
             sparks.filter_map(|id| self.sparks.get(&id)).map(|spark| spark.model.clone()).collect();
         Some(FinishedRun {
             session: self.id.clone(),
             request: self.asked_for(),
             answer: answered.body.text(),
-            cause,
+            ran_commands: !squad.runs.is_empty() || squad.ran_command,
             calls: turn.steps,
             tokens: self.ledger.tokens.saturating_sub(tokens),
             micro_usd: self.ledger.micro_usd.saturating_sub(micro_usd),
             models: models.into_iter().collect(),
-            flags: squad.map(|squad| squad.flags.clone()).unwrap_or_default(),
+            flags: squad.flags.clone(),
         })
     }
 

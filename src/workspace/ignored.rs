@@ -1,15 +1,24 @@
-//! What changed in a workspace since a moment and is in no recorded tree: ignored files, and those above the size limit.
+//! What is in no recorded tree of a workspace, ignored files and those above the size limit: what of it changed since a
+//! moment, and a digest of the small ones.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use sha2::{Digest, Sha256};
+
 use super::scan::is_private;
 use super::tree::Tree;
+use crate::host_files;
+use crate::protocol::expand::{digest_of, hex};
+use crate::temp_names;
 
 /// Entries of folders that are looked at; a workspace with more is listed as far as that.
 const MOST_SEEN: usize = 500_000;
+
+/// Larger files are part of no digest.
+const SMALL_MAX: u64 = 256 * 1024;
 
 /// Names that are given.
 const MOST_NAMED: usize = 50;
@@ -37,6 +46,30 @@ pub fn changed(root: &Path, state: &Path, tree: &Tree, since: u64) -> Vec<String
         }
     }
     found.into_iter().take(MOST_NAMED).collect()
+}
+
+/// SHA-256 over the names and contents of the small files that no tree has, in folders that have recorded files; none
+/// without any.
+pub fn digest(root: &Path, state: &Path, tree: &Tree) -> Option<String> {
+    let mut look = Look { state, since: 0, seen: 0 };
+    let known: BTreeSet<&str> = tree.entries.iter().map(|entry| entry.path.as_str()).collect();
+    let above = |path: &&str| Path::new(path).ancestors().skip(1).map(Path::to_owned).collect::<Vec<_>>();
+    let mut folders: BTreeSet<PathBuf> = known.iter().flat_map(above).collect();
+    folders.insert(PathBuf::new());
+    let mut found = BTreeMap::new();
+    for folder in folders {
+        for (path, name) in look.entries(&root.join(&folder)) {
+            let inner = folder.join(name).to_string_lossy().into_owned();
+            let is_small = fs::symlink_metadata(&path).is_ok_and(|it| it.is_file() && it.len() <= SMALL_MAX);
+            if is_small && !known.contains(inner.as_str()) && !temp_names::is_one(&inner) {
+                found.insert(
+                    inner,
+                    host_files::head(&path, SMALL_MAX).map(|bytes| hex(&Sha256::digest(bytes))),
+                );
+            }
+        }
+    }
+    (!found.is_empty()).then(|| digest_of(&("agon-ignored-1", found)))
 }
 
 struct Look<'a> {

@@ -134,7 +134,7 @@ fn the_json_form_fits_its_schema() {
         let value = serde_json::to_value(report(&story)).unwrap();
         let errors: Vec<_> = validator.iter_errors(&value).map(|error| error.to_string()).collect();
         assert!(errors.is_empty(), "{errors:?}");
-        assert_eq!(value["version"], 3);
+        assert_eq!(value["version"], 4);
         assert_eq!(value["debates"][0]["talk"]["differs_on"], serde_json::json!(["P2"]));
     }
 }

@@ -5,11 +5,17 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use agon::ports::Workspace;
+use agon::protocol::effect::DiffOrder;
 use agon::protocol::event::PathBase;
 use agon::protocol::expand::hex;
 use agon::workspace::WorkspaceStore;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
+
+/// A comparison with a tree.
+fn since(from: &str, written: &[PathBase]) -> DiffOrder {
+    DiffOrder { from: from.to_owned(), written: written.to_vec(), shown: None }
+}
 
 struct Place {
     folder: TempDir,
@@ -94,7 +100,8 @@ async fn a_diff_beside_a_checkpoint_reads_what_both_record() {
         for file in 0..20 {
             place.put(&format!("{file}.txt"), format!("{round} {file}"));
         }
-        let (tree, diff) = tokio::join!(place.store.checkpoint(), place.store.diff(&before, &[]));
+        let order = since(&before, &[]);
+        let (tree, diff) = tokio::join!(place.store.checkpoint(), place.store.diff(&order));
         assert_eq!(diff.unwrap().to, tree.unwrap().tree);
     }
 }
@@ -203,7 +210,7 @@ async fn a_diff_names_every_changed_path() {
     place.put("binary", [0_u8, 1, 3]);
     fs::set_permissions(place.root().join("mode"), fs::Permissions::from_mode(0o755)).unwrap();
     place.put("added/new.txt", "fresh\n");
-    let taken = place.store.diff(&from, &[]).await.unwrap();
+    let taken = place.store.diff(&since(&from, &[])).await.unwrap();
     assert_eq!(taken.files, ["added/new.txt", "binary", "changed.txt", "mode", "removed.txt"]);
     assert_eq!((taken.from, taken.to), (from.clone(), place.tree().await));
     for piece in [
@@ -216,7 +223,7 @@ async fn a_diff_names_every_changed_path() {
         assert!(taken.diff.contains(piece), "{piece}\nin\n{}", taken.diff);
     }
     assert!(!taken.diff.contains("same"));
-    let nothing = place.store.diff(&place.tree().await, &[]).await.unwrap();
+    let nothing = place.store.diff(&since(&place.tree().await, &[])).await.unwrap();
     assert_eq!((nothing.diff.as_str(), nothing.files.len()), ("", 0));
 }
 
@@ -234,13 +241,46 @@ async fn a_written_file_that_holds_again_what_it_held_is_told_whether_git_ignore
         [base("kept", Some(b"old")), base("out", None), base("out", Some(b"was")), base("new", None)];
     place.put("out", "made");
     place.put("new", "made");
-    let undone = place.store.diff(&from, &written).await.unwrap().undone;
+    let undone = place.store.diff(&since(&from, &written)).await.unwrap().restored;
     assert_eq!(undone, ["kept"]);
     place.put("kept", "changed");
     place.put("out", "was");
     fs::remove_file(place.root().join("new")).unwrap();
-    let undone = place.store.diff(&from, &written).await.unwrap().undone;
+    let undone = place.store.diff(&since(&from, &written)).await.unwrap().restored;
     assert_eq!(undone, ["out", "new"]);
+}
+
+#[tokio::test]
+async fn what_differs_from_the_tree_that_was_shown_is_named_and_nothing_where_nothing_does() {
+    let place = Place::new();
+    place.put("a", "old");
+    place.put("b", "old");
+    let from = place.tree().await;
+    place.put("a", "work");
+    let order = DiffOrder { shown: Some(place.tree().await), ..since(&from, &[]) };
+    let same = place.store.diff(&order).await.unwrap();
+    assert_eq!((Some(&same.to), same.files.len(), same.diff.as_str()), (order.shown.as_ref(), 0, ""));
+    place.put("b", "touched");
+    let taken = place.store.diff(&order).await.unwrap();
+    assert_eq!((taken.files, taken.touched), (vec!["a".to_owned(), "b".to_owned()], vec!["b".to_owned()]));
+}
+
+#[tokio::test]
+async fn small_files_that_git_ignores_have_a_digest_and_ignored_folders_have_none() {
+    let place = Place::new();
+    place.put(".gitignore", "*.log\ntarget/\n");
+    place.put("src/kept", "x");
+    let ignored = async || place.store.fingerprint().await.unwrap();
+    let first = ignored().await;
+    assert_eq!(first.ignored, None);
+    place.put("target/made", "1");
+    place.put("large.log", "x".repeat(300 * 1024));
+    assert_eq!(ignored().await, first);
+    place.put("src/a.log", "1");
+    let second = ignored().await;
+    assert_eq!((&second.fingerprint, second.ignored.is_some()), (&first.fingerprint, true));
+    place.put("src/a.log", "2");
+    assert_ne!(ignored().await.ignored, second.ignored);
 }
 
 #[tokio::test]
@@ -252,7 +292,7 @@ async fn a_device_or_a_pipe_in_place_of_an_ignored_file_is_not_read_without_end(
     rustix::fs::mkfifoat(rustix::fs::CWD, place.root().join("out.pipe"), rustix::fs::Mode::RWXU).unwrap();
     let held = Some("0".repeat(64));
     let written = ["out", "out.pipe"].map(|path| PathBase { path: path.to_owned(), sha256: held.clone() });
-    assert_eq!(place.store.diff(&from, &written).await.unwrap().undone, [] as [&str; 0]);
+    assert_eq!(place.store.diff(&since(&from, &written)).await.unwrap().restored, [] as [&str; 0]);
 }
 
 #[tokio::test]
@@ -262,7 +302,7 @@ async fn a_long_diff_is_cut_in_its_middle() {
     for n in 0..20 {
         place.put(&format!("f{n:02}"), format!("line of {n}\n").repeat(1_000));
     }
-    let taken = place.store.diff(&from, &[]).await.unwrap();
+    let taken = place.store.diff(&since(&from, &[])).await.unwrap();
     assert_eq!(taken.files.len(), 20);
     assert!(taken.diff.len() < 65 * 1024 && taken.diff.contains("bytes left out"));
     assert!(taken.diff.starts_with("added file: f00") && taken.diff.ends_with("+line of 19\n"));
@@ -311,7 +351,7 @@ async fn objects_are_private_and_checked() {
     assert_eq!(place.tree().await, tree, "recorded again because it was missing");
     place.store.restore_into(&tree, &place.folder.path().join("fork3")).await.unwrap();
     for id in ["", "../../ws/a", "abc", &"g".repeat(64), &"0".repeat(64)] {
-        assert!(place.store.diff(id, &[]).await.is_err(), "{id}");
+        assert!(place.store.diff(&since(id, &[])).await.is_err(), "{id}");
     }
 }
 
@@ -353,7 +393,7 @@ async fn five_thousand_files_are_read_once() {
     assert_eq!(reopened(place.folder.path()).checkpoint().await.unwrap().tree, first.tree);
     assert_eq!(fs::metadata(&index).unwrap().modified().unwrap(), written, "nothing was hashed again");
     place.put("d00/f0000", "changed\n");
-    assert_eq!(place.store.diff(&first.tree, &[]).await.unwrap().files, ["d00/f0000"]);
+    assert_eq!(place.store.diff(&since(&first.tree, &[])).await.unwrap().files, ["d00/f0000"]);
 }
 
 #[tokio::test]
@@ -361,7 +401,7 @@ async fn a_name_with_a_line_in_it_forges_no_line_of_a_diff() {
     let place = Place::new();
     let before = place.tree().await;
     place.put("odd\n+++ b/safe.rs", "new\n");
-    let taken = place.store.diff(&before, &[]).await.unwrap();
+    let taken = place.store.diff(&since(&before, &[])).await.unwrap();
     assert_eq!(taken.files, ["odd\n+++ b/safe.rs"]);
     let heads: Vec<&str> = taken.diff.lines().filter(|line| line.contains("safe.rs")).collect();
     assert_eq!(

@@ -3,31 +3,23 @@
 mod plan;
 mod refusal;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tokio_util::sync::CancellationToken;
-
-use crate::ports::{CacheMiss, FileChange, Live, TeamCache};
+use crate::ports::{CacheMiss, Contents, FileChange, FoundRun, TeamCache};
 use crate::protocol::OutcomeBody;
-use crate::protocol::effect::{CachePutContext, CachePutOrder};
-use crate::protocol::event::{CacheHit, CacheMissed, CacheStored, PatchApplied, PatchRefused, TurnCause};
+use crate::protocol::effect::{CachePutOrder, FinishedRun};
+use crate::protocol::event::{CacheHit, CacheMissed, CacheStored, PatchApplied, PatchRefused};
 
 use super::{Handlers, or_failed};
-use refusal::{gone, refused, untold_words, whole};
+use refusal::{gone, refused, whole};
 
 /// Bytes of changed files a run may have to be stored.
 const STORED_MAX: usize = 64 * 1024 * 1024;
 
 impl Handlers {
-    pub(super) async fn cache_get(
-        &self,
-        key: String,
-        live: &dyn Live,
-        token: &CancellationToken,
-    ) -> OutcomeBody {
+    pub(super) async fn cache_get(&self, key: String) -> OutcomeBody {
         let found = match &self.ports.cache {
-            Some(cache) => self.found(&**cache, &key, live, token).await,
+            Some(cache) => self.found(&**cache, &key).await,
             None => Err(CacheMiss::Disabled),
         };
         match found {
@@ -36,55 +28,39 @@ impl Handlers {
         }
     }
 
-    async fn found(
-        &self,
-        cache: &dyn TeamCache,
-        key: &str,
-        live: &dyn Live,
-        token: &CancellationToken,
-    ) -> Result<CacheHit, CacheMiss> {
-        let digest = cache.get(key, live, token).await?.digest;
-        let (found, contents) = cache.open(key).await?;
-        if found.digest != digest {
-            return Err(CacheMiss::Unusable("another run was stored meanwhile".to_owned()));
-        }
-        let (files, changes) = (self.ports.sandbox.files(), found.run.changes);
+    async fn found(&self, cache: &dyn TeamCache, key: &str) -> Result<CacheHit, CacheMiss> {
+        let (FoundRun { run: found, digest }, contents) = cache.get(key).await?;
+        let (files, changes) = (self.ports.sandbox.files(), found.changes);
         let planned = tokio::task::spawn_blocking(move || plan::of(&*files, &changes, &contents, digest));
         let planned = planned.await.map_err(|error| CacheMiss::Unusable(error.to_string()))?;
-        let run = found.run.run;
+        let run = found.run;
         Ok(CacheHit {
             key: key.to_owned(),
             session: run.session,
-            stored_at: found.run.stored_at,
+            stored_at: found.stored_at,
             answer: run.answer,
             calls: run.calls,
             tokens: run.tokens,
             micro_usd: run.micro_usd,
+            ran_commands: run.ran_commands,
             flags: run.flags,
             plan: planned.map_err(CacheMiss::Unusable)?,
         })
     }
 
-    pub(super) async fn cache_put(&self, order: CachePutOrder, context: CachePutContext) -> OutcomeBody {
-        let stored = self.stored(&order, context).await;
+    pub(super) async fn cache_put(&self, order: CachePutOrder, run: FinishedRun) -> OutcomeBody {
+        let stored = self.stored(&order, run).await;
         let stored = stored.map(|bytes| OutcomeBody::CacheStored(CacheStored { key: order.key, bytes }));
         or_failed(stored.map_err(|reason| format!("the run is not stored: {reason}")))
     }
 
-    async fn stored(&self, order: &CachePutOrder, context: CachePutContext) -> Result<u64, String> {
-        let CachePutContext { trees, held, run } = context;
+    async fn stored(&self, order: &CachePutOrder, run: FinishedRun) -> Result<u64, String> {
         let cache = self.ports.cache.as_ref().ok_or("the team cache is disabled")?;
-        if run.cause != TurnCause::Done {
-            return Err("it did not end done".to_owned());
-        }
         if self.ports.workspace.fingerprint().await?.git != order.git {
             return Err("`.git` was changed meanwhile".to_owned());
         }
         if self.ports.workspace.checkpoint().await?.tree != order.after {
             return Err("the workspace changed since the squad left it".to_owned());
-        }
-        if let Some(untold) = self.ports.workspace.untold(&trees, &held).await? {
-            return Err(untold_words(&untold));
         }
         let changes = self.ports.workspace.changes(&order.before).await?;
         self.check_writes(changes.clone()).await?;
@@ -103,8 +79,8 @@ impl Handlers {
     }
 
     /// What the changed files hold now, unless one of them holds a secret.
-    async fn contents(&self, changes: &[FileChange]) -> Result<BTreeMap<String, Vec<u8>>, String> {
-        let (mut contents, mut total) = (BTreeMap::new(), 0);
+    async fn contents(&self, changes: &[FileChange]) -> Result<Contents, String> {
+        let (mut contents, mut total) = (Contents::new(), 0);
         for change in changes {
             if self.redactor.finds(change.path.as_bytes()) {
                 return Err("the name of a changed file contains a known secret".to_owned());
@@ -143,7 +119,7 @@ impl Handlers {
         key: &str,
         (digest, attempt): (&str, u32),
     ) -> Result<PatchApplied, PatchRefused> {
-        let (found, contents) = cache.open(key).await.map_err(|miss| whole(gone(&miss)))?;
+        let (found, contents) = cache.get(key).await.map_err(|miss| whole(gone(&miss)))?;
         if found.digest != digest {
             return Err(whole("another run was stored since".to_owned()));
         }
@@ -167,11 +143,12 @@ impl Handlers {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::fs;
     use std::path::PathBuf;
     use std::time::Duration;
 
-    use sha2::Digest as _;
+    use tokio_util::sync::CancellationToken;
 
     use super::*;
     use crate::arena::live::LiveSink;
@@ -181,8 +158,7 @@ mod tests {
     use crate::assembly::SystemClock;
     use crate::bus::Bus;
     use crate::eventlog::SessionStore;
-    use crate::protocol::effect::{Bare, CacheGetOrder, FinishedRun, PatchOrder};
-    use crate::protocol::event::PathBase;
+    use crate::protocol::effect::{Bare, CacheGetOrder, PatchOrder};
     use crate::protocol::{CallId, Effect, EventRef};
     use crate::sandbox::{SandboxChecks, Unconfined};
     use crate::teamcache::{RunStore, Settings};
@@ -207,7 +183,6 @@ mod tests {
                 ttl: Duration::from_secs(3600),
                 max_bytes: 1 << 20,
                 refresh: false,
-                patience: Duration::from_secs(1),
             };
             let ports = ArenaPorts {
                 log: Arc::new(
@@ -259,27 +234,12 @@ mod tests {
             self.handlers.carry_out(effect, attempt, &live, &CancellationToken::new()).await
         }
 
-        async fn store(&self, before: (String, Option<String>), cause: TurnCause) -> OutcomeBody {
-            self.store_having(before, cause, &[]).await
-        }
-
-        /// Stores a run whose tools looked at these files, with what they held then.
-        async fn store_having(
-            &self,
-            before: (String, Option<String>),
-            cause: TurnCause,
-            held: &[(&str, Option<&str>)],
-        ) -> OutcomeBody {
-            let base = |(path, text): &(&str, Option<&str>)| PathBase {
-                path: (*path).to_owned(),
-                sha256: text.map(|text| crate::protocol::expand::hex(&sha2::Sha256::digest(text))),
-            };
-            let held = held.iter().map(base).collect();
+        async fn store(&self, before: (String, Option<String>)) -> OutcomeBody {
             let run = FinishedRun {
                 session: "0190-test".to_owned(),
                 request: String::new(),
                 answer: "all tests pass".to_owned(),
-                cause,
+                ran_commands: false,
                 calls: 2,
                 tokens: 7,
                 micro_usd: 3,
@@ -288,11 +248,9 @@ mod tests {
             };
             let (before, git) = before;
             let (after, key) = (self.tree().await.0, self.key.clone());
-            let trees = vec![before.clone(), after.clone()];
             let answer = EventRef::fact(0);
-            let order = CachePutOrder { key, before, after, git, answer, cause };
-            let context = CachePutContext { trees, held, run };
-            self.carry_out(Effect::CachePut { order, context }).await
+            let order = CachePutOrder { key, before, after, git, answer };
+            self.carry_out(Effect::CachePut { order, context: run }).await
         }
 
         async fn look(&self) -> OutcomeBody {
@@ -322,7 +280,7 @@ mod tests {
         place.put("src/new/run.rs", "fn run() {}");
         fs::remove_file(place.path("old.txt")).unwrap();
         let (after, _) = place.tree().await;
-        assert!(matches!(place.store(before.clone(), TurnCause::Done).await, OutcomeBody::CacheStored(_)));
+        assert!(matches!(place.store(before.clone()).await, OutcomeBody::CacheStored(_)));
         place.put("src/main.rs", "fn main() {}");
         place.put("old.txt", "old");
         fs::remove_dir_all(place.path("src/new")).unwrap();
@@ -348,50 +306,6 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_run_whose_tools_saw_what_no_recorded_tree_holds_is_not_stored() {
-        let place = Bench::new();
-        place.put(".gitignore", "*.log\ntarget/\n");
-        place.put("note.txt", "hi");
-        place.put("sub/x.log", "ignored");
-        let before = place.tree().await;
-        place.put("note.txt", "hello");
-        let store = async |held: &[(&str, Option<&str>)]| {
-            not_stored(place.store_having(before.clone(), TurnCause::Done, held).await)
-        };
-        let ignored = |path| {
-            format!(
-                "the run is not stored: `{path}` was read or written, which git ignores, so the key does not tell what it held"
-            )
-        };
-        // Read, refused before it was read, listed, and asked for where there is none.
-        for (path, text) in [
-            ("sub/x.log", Some("ignored")),
-            ("sub/x.log", None),
-            ("target", None),
-            ("target/a/b", None),
-            (".git/HEAD", None),
-        ] {
-            let expected = if path == "target" { "target" } else { path };
-            if path == "target" {
-                std::fs::create_dir_all(place.path("target")).unwrap();
-            }
-            assert_eq!(store(&[("note.txt", Some("hi")), (path, text)]).await, ignored(expected));
-        }
-        let transient =
-            "the run is not stored: `note.txt` was changed by another process for a while, and read then";
-        assert_eq!(store(&[("note.txt", Some("in between"))]).await, transient);
-        let told = [
-            ("note.txt", Some("hi")),
-            ("note.txt", Some("hello")),
-            ("", None),
-            ("sub", None),
-            ("absent", None),
-        ];
-        let stored = place.store_having(before.clone(), TurnCause::Done, &told).await;
-        assert!(matches!(stored, OutcomeBody::CacheStored(_)), "{stored:?}");
-    }
-
-    #[tokio::test]
     async fn a_file_that_differs_refuses_the_patch_and_is_named() {
         let place = Bench::new();
         place.put("a.txt", "one");
@@ -399,7 +313,7 @@ mod tests {
         let before = place.tree().await;
         place.put("a.txt", "two");
         place.put("b.txt", "two");
-        place.store(before, TurnCause::Done).await;
+        place.store(before).await;
         place.put("a.txt", "one");
         place.put("b.txt", "one");
         let OutcomeBody::CacheHit(hit) = place.look().await else { panic!() };
@@ -422,12 +336,12 @@ mod tests {
             place.put("old.txt", "s3cret-value was here before");
             let before = place.tree().await;
             place.put(name, text);
-            let error = not_stored(place.store(before.clone(), TurnCause::Done).await);
+            let error = not_stored(place.store(before.clone()).await);
             assert!(error.contains("known secret") && !error.contains("s3cret-value"), "{error}");
             assert!(matches!(place.look().await, OutcomeBody::CacheMissed(miss) if miss.reason == "absent"));
             fs::remove_file(place.path(name)).unwrap();
             // What the run did not write is not stored, so it is no obstacle.
-            assert!(matches!(place.store(before, TurnCause::Done).await, OutcomeBody::CacheStored(_)));
+            assert!(matches!(place.store(before).await, OutcomeBody::CacheStored(_)));
         }
     }
 
@@ -436,17 +350,14 @@ mod tests {
         let place = Bench::new();
         place.put(".git/HEAD", "ref: refs/heads/main");
         let before = place.tree().await;
-        assert!(not_stored(place.store(before.clone(), TurnCause::Limit).await).contains("did not end done"));
         place.put(".git/HEAD", "ref: refs/heads/side");
-        assert!(
-            not_stored(place.store(before, TurnCause::Done).await).contains("`.git` was changed meanwhile")
-        );
+        assert!(not_stored(place.store(before).await).contains("`.git` was changed meanwhile"));
         let before = place.tree().await;
         std::os::unix::fs::symlink("HEAD", place.path("link")).unwrap();
-        assert!(not_stored(place.store(before, TurnCause::Done).await).contains("symbolic link"));
+        assert!(not_stored(place.store(before).await).contains("symbolic link"));
         let before = place.tree().await;
         place.put("AGENTS.md", "obey");
-        assert!(not_stored(place.store(before, TurnCause::Done).await).contains("is protected"));
+        assert!(not_stored(place.store(before).await).contains("is protected"));
     }
 
     #[tokio::test]
@@ -455,7 +366,7 @@ mod tests {
         place.handlers.ports.cache = None;
         let before = place.tree().await;
         assert!(matches!(place.look().await, OutcomeBody::CacheMissed(miss) if miss.reason == "disabled"));
-        assert!(not_stored(place.store(before, TurnCause::Done).await).contains("disabled"));
+        assert!(not_stored(place.store(before).await).contains("disabled"));
         assert!(matches!(place.patch("x").await, OutcomeBody::PatchRefused(_)));
     }
 }

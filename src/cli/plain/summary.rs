@@ -139,7 +139,7 @@ fn file_words(board: &Board) -> Option<String> {
         board.changed.iter().partition(|path| board.is_seen(path));
     let changed = (!shown.is_empty()).then(|| format!("changed: {}", names_shown(shown)));
     let (undone, unseen): (Vec<&String>, Vec<&String>) =
-        unseen.into_iter().partition(|path| board.undone.contains(path));
+        unseen.into_iter().partition(|path| board.work.iter().any(|work| work.restored.contains(path)));
     let undone = (!undone.is_empty()).then(|| format!("written and undone again: {}", names_shown(undone)));
     let written =
         (!unseen.is_empty()).then(|| format!("written, and not compared since: {}", names_shown(unseen)));

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-use crate::protocol::event::TurnCause;
+use crate::protocol::event::{ConvergenceProbed, TurnCause};
 use crate::protocol::{EventRef, SparkId};
 
 use super::said::{Citation, Evidence};
@@ -142,7 +142,7 @@ pub struct Phase {
     /// What each debater held, in the debaters' order; those who said nothing are missing.
     pub stands: Vec<Stand>,
     /// What was measured at its end.
-    pub probe: Option<Probe>,
+    pub probe: Option<ConvergenceProbed>,
 }
 
 /// What one debater held in one phase.
@@ -184,43 +184,6 @@ pub struct Rated {
     pub rating: i8,
     /// Confidence, per mille.
     pub confidence_pm: u32,
-}
-
-/// What was measured at the end of a phase, per mille.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Probe {
-    /// The scorer.
-    pub scorer: String,
-    /// 0 opposed to 1000 agreed; none where nothing could be compared.
-    pub score_pm: Option<u32>,
-    /// What the score was made of, for scorers that have parts.
-    pub parts: Vec<ScorePart>,
-    /// Agreement per proposition; none where fewer than two rated it.
-    pub agreement_pm: Vec<Option<u32>>,
-    /// Polarisation; none where fewer than two rated.
-    pub polarisation_pm: Option<u32>,
-    /// Movement since the last phase; none where nobody had rated before.
-    pub movement_pm: Option<u32>,
-    /// Independent votes by model family, in thousandths of a vote; none where nobody voted.
-    pub effective_votes_pm: Option<u32>,
-    /// True when dissent vanished without a stated reason.
-    pub collapse: bool,
-}
-
-impl Probe {
-    /// True when the scorer says what its score was made of.
-    pub fn has_parts(&self) -> bool {
-        !self.parts.is_empty()
-    }
-}
-
-/// One part of a score.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct ScorePart {
-    /// Its name.
-    pub name: String,
-    /// Its value, per mille.
-    pub value_pm: u32,
 }
 
 /// One change of side.
@@ -429,7 +392,7 @@ impl DebateReport {
     }
 
     /// The phases at whose end something was measured.
-    pub fn probes(&self) -> Vec<(&Phase, &Probe)> {
+    pub fn probes(&self) -> Vec<(&Phase, &ConvergenceProbed)> {
         self.phases.iter().filter_map(|phase| Some((phase, phase.probe.as_ref()?))).collect()
     }
 

@@ -1,6 +1,6 @@
 //! The cited entries of a log, shortened for reading beside a report; quotes, never sums up.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,7 +13,7 @@ use crate::protocol::message::Part;
 use crate::protocol::spec::Mode;
 use crate::protocol::text::{cut_middle, names_shown, unfenced};
 use crate::protocol::typed::{Critique, SquadAnswer};
-use crate::protocol::{ArenaEvent, EventRef, SparkId, fit};
+use crate::protocol::{ArenaEvent, EventRef, fit};
 
 use super::debate::DebateReport;
 use super::session::SessionReport;
@@ -57,13 +57,12 @@ pub(super) fn cited(log: &Log<'_>, session: &SessionReport, debates: &[DebateRep
         wanted.extend(turn.failed.iter().map(|role| role.source));
     });
     debates.iter().for_each(|debate| of_debate(debate, &mut wanted));
-    let people = People::of(log);
     let mut voices = Voices::default();
     let events = log.entries.iter().flat_map(|entry| entry.effective());
-    events.for_each(|(at, event)| voices.apply(at, event));
+    events.for_each(|(at, event)| voices.apply(log, at, event));
     let absences: Vec<_> = debates.iter().flat_map(|debate| &debate.absences).collect();
     let one = |at: EventRef| {
-        let mut one = excerpt(log, &people, at);
+        let mut one = excerpt(log, at);
         one.letters = voices.legend(log, at, &one.text);
         if let Some(absence) = absences.iter().find(|absence| absence.source == at) {
             one.text.clone_from(&absence.why);
@@ -88,40 +87,7 @@ fn of_debate(debate: &DebateReport, wanted: &mut BTreeSet<EventRef>) {
     wanted.extend(debate.verdict.iter().map(|verdict| verdict.source));
 }
 
-/// Whose call each call was, and who each spark is.
-pub(super) struct People {
-    roles: BTreeMap<SparkId, String>,
-    calls: BTreeMap<u64, SparkId>,
-}
-
-impl People {
-    pub(super) fn of(log: &Log<'_>) -> Self {
-        let mut people = People { roles: BTreeMap::new(), calls: BTreeMap::new() };
-        for event in log.entries.iter().flat_map(|entry| &entry.events) {
-            match event {
-                ArenaEvent::SparkIgnited(data) => drop(people.roles.insert(data.spark, data.role.clone())),
-                ArenaEvent::ModelCalled(data) => drop(people.calls.insert(data.call.0, data.spark)),
-                ArenaEvent::ToolInvoked(data) => drop(people.calls.insert(data.call.0, data.spark)),
-                _ => {}
-            }
-        }
-        people
-    }
-
-    fn role(&self, spark: SparkId) -> String {
-        self.roles.get(&spark).cloned().unwrap_or_else(|| spark.to_string())
-    }
-
-    pub(super) fn who(&self, event: &ArenaEvent) -> Option<String> {
-        if let ArenaEvent::RoleFailed(data) = event {
-            return Some(data.role.clone());
-        }
-        let spark = event.spark().or_else(|| self.calls.get(&event.call()?.0).copied());
-        spark.map(|spark| self.role(spark))
-    }
-}
-
-fn excerpt(log: &Log<'_>, people: &People, at: EventRef) -> Excerpt {
+fn excerpt(log: &Log<'_>, at: EventRef) -> Excerpt {
     let (Some(entry), Some(event)) = (log.entry(at.seq), log.event(at)) else {
         let text = "this log has no such event".to_owned();
         return Excerpt {
@@ -137,7 +103,7 @@ fn excerpt(log: &Log<'_>, people: &People, at: EventRef) -> Excerpt {
     };
     let (title, text) = said(log, event);
     let (text, is_cut) = cut_middle(&text, CAP);
-    let (kind, who) = (event.kind().to_owned(), people.who(event));
+    let (kind, who) = (event.kind().to_owned(), log.who(event));
     Excerpt { at, time: entry.at, kind, who, title, letters: None, text, is_cut }
 }
 

@@ -2,17 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::protocol::event::{
-    Ask, BallotCast, BallotsRevealed, ConvergenceProbed, DissentRecorded, Flip, PropositionsStated,
-    RatingsCast, RoleFailed, RoundOpened, SparkIgnited, VerdictReached,
-};
+use crate::projection::matrix::{self, Matrix};
+use crate::protocol::event::{Ask, DissentRecorded, Flip, Rating, RoleFailed, SparkIgnited, VerdictReached};
 use crate::protocol::spec::{DebatePlan, Mode, PersonaSpec, Setting};
 use crate::protocol::{ArenaEvent, EventRef, SparkId};
 
 use super::Log;
 use super::debate::{
-    Absence, DebateReport, DebateState, Debater, Dissent, Heard, Move, Phase, Probe, Proposition, Rated,
-    ScorePart, Stand, Talk, Verdict, is_overruled,
+    Absence, DebateReport, DebateState, Debater, Dissent, Heard, Move, Phase, Proposition, Rated, Stand,
+    Talk, Verdict, is_overruled,
 };
 use super::said;
 use super::session::CostLine;
@@ -69,19 +67,17 @@ impl People {
     }
 }
 
-/// A debate while it is folded.
+/// A debate while it is folded: its matrix, and what is said beside that.
 struct Open {
     report: DebateReport,
-    /// Persona ids by spark.
-    names: BTreeMap<SparkId, String>,
+    matrix: Matrix,
     voices: Voices,
-    /// Names of phases as the log has them, beside those of the report.
-    heard: Vec<String>,
     /// What the moderator was last asked for, which belongs to no phase.
     step: Option<String>,
-    /// Results of tools so far, which ballots and the verdict may cite.
+    /// Results of tools, which ballots and the verdict may cite.
     results: BTreeSet<EventRef>,
-    is_sealed: bool,
+    verdict: Option<VerdictReached>,
+    dissents: Vec<DissentRecorded>,
 }
 
 struct Fold<'a> {
@@ -147,18 +143,18 @@ impl Fold<'_> {
         };
         self.open = Some(Open {
             report,
-            names: BTreeMap::new(),
+            matrix: Matrix::sealed(),
             voices: Voices::default(),
-            heard: Vec::new(),
             step: None,
             results: BTreeSet::new(),
-            is_sealed: true,
+            verdict: None,
+            dissents: Vec::new(),
         });
     }
 
     fn close(&mut self) {
         if let Some(open) = self.open.take() {
-            self.done.push(open.finished());
+            self.done.push(open.finished(self.log));
         }
     }
 }
@@ -166,37 +162,35 @@ impl Fold<'_> {
 impl Open {
     fn apply(&mut self, at: EventRef, event: &ArenaEvent, log: &Log<'_>) {
         use ArenaEvent as E;
-        self.voices.apply(at, event);
+        self.voices.apply(log, at, event);
+        self.matrix.apply_event(at, event);
         match event {
             E::SparkIgnited(data) => self.ignited(data),
-            E::RoundOpened(data) => self.round(data),
+            // What the moderator is asked belongs to no phase.
+            E::RoundOpened(data) => {
+                let is_step = matches!(data.ask, Ask::Propositions | Ask::Verdict);
+                self.step = is_step.then(|| data.phase.clone());
+            }
             E::ToolResolved(_) => _ = self.results.insert(at),
-            E::BallotCast(data) => self.ballot(data, log),
-            E::PropositionsStated(data) => self.stated(data, log),
-            E::RatingsCast(data) => self.rated(data),
-            E::BallotsRevealed(data) => self.revealed(data),
-            E::ConvergenceProbed(data) => self.probed(data, log),
             E::RoleFailed(data) => self.failed(at, data, log),
             E::DebateGated(data) => {
-                self.is_sealed = false;
                 self.report.state = DebateState::Gated(data.reason.clone());
                 self.report.gated = Some(data.reason.clone());
             }
             E::DebateShortened(data) => self.report.shortened = Some(data.reason.clone()),
-            E::VerdictReached(data) => self.verdict(data, log),
-            E::DissentRecorded(data) => self.dissented(data, log),
-            E::TurnClosed(data) => {
-                self.is_sealed = false;
-                if self.report.state == DebateState::Open {
-                    self.report.state = DebateState::Ended(data.cause);
-                }
+            E::VerdictReached(data) => {
+                self.report.state = DebateState::Decided;
+                self.verdict = Some(data.clone());
+            }
+            E::DissentRecorded(data) => self.dissents.push(data.clone()),
+            E::TurnClosed(data) if self.report.state == DebateState::Open => {
+                self.report.state = DebateState::Ended(data.cause);
             }
             _ => {}
         }
     }
 
     fn ignited(&mut self, data: &SparkIgnited) {
-        self.names.insert(data.spark, data.persona.clone());
         let debater = self.report.debaters.iter_mut().find(|debater| debater.persona == data.persona);
         if let Some(debater) = debater {
             debater.spark = Some(data.spark);
@@ -204,39 +198,10 @@ impl Open {
         }
     }
 
-    fn name(&self, spark: SparkId) -> String {
-        self.names.get(&spark).cloned().unwrap_or_else(|| spark.to_string())
-    }
-
-    /// A round continues its phase until that was probed; the same name after a probe is a new phase. What the
-    /// moderator is asked belongs to no phase.
-    fn round(&mut self, round: &RoundOpened) {
-        self.step = matches!(round.ask, Ask::Propositions | Ask::Verdict).then(|| round.phase.clone());
-        if self.step.is_some() {
-            return;
-        }
-        let name = &round.phase;
-        let continues = self.heard.last().is_some_and(|last| last == name)
-            && self.report.phases.last().is_some_and(|phase| phase.probe.is_none());
-        if !continues {
-            self.begin_phase(name);
-        }
-    }
-
-    fn begin_phase(&mut self, name: &str) {
-        let earlier = self.heard.iter().filter(|heard| *heard == name).count();
-        let shown = if earlier == 0 { name.to_owned() } else { format!("{name} {}", earlier + 1) };
-        self.heard.push(name.to_owned());
-        self.report.phases.push(Phase { name: shown, ..Phase::default() });
-    }
-
-    /// The newest phase of this name; begun now when there is none.
-    fn phase(&mut self, name: &str) -> &mut Phase {
-        let at = self.heard.iter().rposition(|heard| heard == name).unwrap_or_else(|| {
-            self.begin_phase(name);
-            self.heard.len() - 1
-        });
-        &mut self.report.phases[at]
+    fn failed(&mut self, at: EventRef, data: &RoleFailed, log: &Log<'_>) {
+        let phase = self.step.clone().or_else(|| self.matrix.phases.last().map(name_of));
+        let (persona, why) = (data.role.clone(), self.voices.why(log, data));
+        self.report.absences.push(Absence { persona, phase, cause: data.cause, why, source: at });
     }
 
     /// A ballot in words, with names where its writer knew only letters.
@@ -246,171 +211,153 @@ impl Open {
         said::ballot(log, at, &self.results).unwrap_or_default().renamed(&name)
     }
 
-    fn stand(&mut self, phase: &str, spark: SparkId) -> &mut Stand {
-        let persona = self.name(spark);
-        let stands = &mut self.phase(phase).stands;
-        let at = stands.iter().position(|stand| stand.persona == persona).unwrap_or_else(|| {
-            stands.push(Stand { persona, ..Stand::default() });
-            stands.len() - 1
-        });
-        &mut stands[at]
-    }
-
-    fn ballot(&mut self, data: &BallotCast, log: &Log<'_>) {
-        let said = self.said(log, data.source);
-        self.phase(&data.phase).sealed |= data.sealed;
-        let stand = self.stand(&data.phase, data.spark);
-        stand.source = Some(data.source);
-        stand.confidence_pm = Some(data.confidence_pm.min(1_000));
-        (stand.position, stand.would_change) = (said.position, said.would_change);
-        (stand.claims, stand.evidence) = (said.claims, said.evidence);
-    }
-
-    fn stated(&mut self, data: &PropositionsStated, log: &Log<'_>) {
-        let texts = said::propositions(log, &data.source);
-        let proposition = |number: u32| {
-            let (text, source) = texts.get(number as usize).cloned().unzip();
-            Proposition {
-                number,
-                text: text.unwrap_or_default(),
-                source: source.or_else(|| data.source.first().copied()),
-                ..Proposition::default()
+    /// The report once all is known.
+    fn finished(mut self, log: &Log<'_>) -> DebateReport {
+        self.report.phases = self.matrix.phases.iter().map(|phase| self.phase(log, phase)).collect();
+        self.report.propositions = self.propositions(log);
+        self.report.moves = self.moves(log);
+        self.report.minority = self.dissents.iter().map(|data| self.dissent(log, data)).collect();
+        if let Some(verdict) = self.verdict.take() {
+            self.decided(log, &verdict);
+        }
+        self.report.heard = heard(&self.report);
+        self.report.overruled = overruled(&self.report);
+        // Of sealed ballots only that they were cast.
+        for phase in self.report.phases.iter_mut().filter(|_| self.matrix.is_sealed) {
+            phase.probe = None;
+            for stand in &mut phase.stands {
+                *stand = Stand { persona: stand.persona.clone(), ..Stand::default() };
             }
-        };
-        self.report.propositions = (0..data.count.min(MOST)).map(proposition).collect();
+        }
+        self.report
     }
 
-    fn rated(&mut self, data: &RatingsCast) {
-        self.phase(&data.phase).sealed |= data.sealed;
-        let rows = data.ratings.iter().map(|rating| Rated {
+    /// A phase in the debaters' order.
+    fn phase(&self, log: &Log<'_>, phase: &matrix::Phase) -> Phase {
+        let place = |spark: SparkId| {
+            self.report.debaters.iter().position(|one| one.spark == Some(spark)).unwrap_or(usize::MAX)
+        };
+        let mut stands: Vec<_> = phase.stands.iter().collect();
+        stands.sort_by_key(|(spark, _)| place(**spark));
+        let stands = stands.into_iter().map(|(spark, stand)| self.stand(log, *spark, stand));
+        Phase {
+            name: name_of(phase),
+            sealed: phase.sealed,
+            stands: stands.collect(),
+            probe: phase.probe.clone(),
+        }
+    }
+
+    fn stand(&self, log: &Log<'_>, spark: SparkId, stand: &matrix::Stand) -> Stand {
+        let ballot = stand.source.filter(|_| stand.confidence_pm.is_some());
+        let said = ballot.map(|source| self.said(log, source)).unwrap_or_default();
+        let rated = |rating: &Rating| Rated {
             proposition: rating.proposition,
             rating: rating.rating.clamp(-2, 2),
             confidence_pm: rating.confidence_pm.min(1_000),
-        });
-        let rows = rows.collect();
-        let stand = self.stand(&data.phase, data.spark);
-        stand.source = stand.source.or(Some(data.source));
-        stand.ratings = rows;
-    }
-
-    fn revealed(&mut self, data: &BallotsRevealed) {
-        self.is_sealed = false;
-        let mut stands = self.report.phases.iter().flat_map(|phase| &phase.stands);
-        if stands.all(|stand| stand.ratings.is_empty()) {
-            return;
-        }
-        for (proposition, majority) in self.report.propositions.iter_mut().zip(&data.majority) {
-            proposition.sealed_majority = Some(*majority);
-        }
-    }
-
-    fn probed(&mut self, data: &ConvergenceProbed, log: &Log<'_>) {
-        self.phase(&data.phase).probe = Some(Probe {
-            scorer: data.scorer.clone(),
-            score_pm: data.score_pm,
-            parts: data.parts.iter().map(part).collect(),
-            agreement_pm: data.agreement_pm.clone(),
-            polarisation_pm: data.polarisation_pm,
-            movement_pm: data.movement_pm,
-            effective_votes_pm: data.effective_votes_pm,
-            collapse: data.collapse,
-        });
-        data.flips.iter().for_each(|flip| self.flipped(*flip, &data.phase, log));
-    }
-
-    /// A flip with the condition that was named before it and the words that were said after it.
-    fn flipped(&mut self, flip: Flip, phase: &str, log: &Log<'_>) {
-        let persona = self.name(flip.spark);
-        let Some(now) = self.heard.iter().rposition(|heard| heard == phase) else { return };
-        let (before, after) = self.report.phases.split_at(now);
-        let named = before.iter().rev().filter_map(|phase| phase.stand(&persona));
-        let named = named.clone().find(|stand| stand.would_change.is_some());
-        let stand = after.first().and_then(|phase| phase.stand(&persona));
-        let source = stand.and_then(|stand| stand.source);
-        let changes = source.map(|at| self.said(log, at)).unwrap_or_default().changes;
-        let because = changes.into_iter().find(|(proposition, _)| *proposition == flip.proposition);
-        let step = Move {
-            proposition: flip.proposition,
-            phase: after.first().map(|phase| phase.name.clone()).unwrap_or_default(),
-            from: flip.from,
-            to: flip.to,
-            condition: named.and_then(|stand| stand.would_change.clone()),
-            named_in: named.and_then(|stand| stand.source),
-            because: because.map(|(_, because)| because),
-            source,
-            persona,
         };
-        self.report.moves.push(step);
+        Stand {
+            persona: log.role(spark),
+            source: stand.source,
+            position: said.position,
+            confidence_pm: stand.confidence_pm.map(|sure| sure.min(1_000)),
+            claims: said.claims,
+            evidence: said.evidence,
+            would_change: said.would_change,
+            ratings: stand.ratings.iter().map(rated).collect(),
+        }
     }
 
-    fn failed(&mut self, at: EventRef, data: &RoleFailed, log: &Log<'_>) {
-        let phase = self.step.clone().or_else(|| self.report.phases.last().map(|phase| phase.name.clone()));
-        let persona = self.names.get(&data.spark).cloned().unwrap_or_else(|| data.role.clone());
-        let why = self.voices.why(log, data);
-        self.report.absences.push(Absence { persona, phase, cause: data.cause, why, source: at });
+    fn propositions(&self, log: &Log<'_>) -> Vec<Proposition> {
+        let texts = said::propositions(log, &self.matrix.stated);
+        let proposition = |number: u32| {
+            let nth = usize::try_from(number).unwrap_or(usize::MAX);
+            let (text, source) = texts.get(nth).cloned().unzip();
+            Proposition {
+                number,
+                text: text.unwrap_or_default(),
+                source: source.or_else(|| self.matrix.stated.first().copied()),
+                sealed_majority: self.matrix.majority.get(nth).copied(),
+                ..Proposition::default()
+            }
+        };
+        (0..self.matrix.propositions.min(MOST)).map(proposition).collect()
     }
 
-    fn dissented(&mut self, data: &DissentRecorded, log: &Log<'_>) {
+    /// Each flip with the condition that was named before it and the words that were said after it.
+    fn moves(&self, log: &Log<'_>) -> Vec<Move> {
+        let phases = self.report.phases.iter().enumerate();
+        let flips = phases.flat_map(|(nth, phase)| {
+            phase.probe.iter().flat_map(move |probe| probe.flips.iter().map(move |flip| (nth, flip)))
+        });
+        let step = |(nth, flip): (usize, &Flip)| {
+            let persona = log.role(flip.spark);
+            let (before, now) = (&self.report.phases[..nth], &self.report.phases[nth]);
+            let mut named = before.iter().rev().filter_map(|phase| phase.stand(&persona));
+            let named = named.find(|stand| stand.would_change.is_some());
+            let source = now.stand(&persona).and_then(|stand| stand.source);
+            let changes = source.map(|at| self.said(log, at)).unwrap_or_default().changes;
+            let because = changes.into_iter().find(|(proposition, _)| *proposition == flip.proposition);
+            Move {
+                proposition: flip.proposition,
+                phase: now.name.clone(),
+                from: flip.from,
+                to: flip.to,
+                condition: named.and_then(|stand| stand.would_change.clone()),
+                named_in: named.and_then(|stand| stand.source),
+                because: because.map(|(_, because)| because),
+                source,
+                persona,
+            }
+        };
+        flips.map(step).collect()
+    }
+
+    fn dissent(&self, log: &Log<'_>, data: &DissentRecorded) -> Dissent {
         let said = self.said(log, data.source);
-        self.report.minority.push(Dissent {
-            persona: self.name(data.spark),
+        Dissent {
+            persona: log.role(data.spark),
             propositions: data.propositions.clone(),
             position: said.position,
             claims: said.claims,
             would_change: said.would_change,
             source: said::answer_of(log, data.source),
-        });
+        }
     }
 
-    fn verdict(&mut self, data: &VerdictReached, log: &Log<'_>) {
+    fn decided(&mut self, log: &Log<'_>, data: &VerdictReached) {
         let name = |words: String| said::marked(log, self.voices.named(log, Some(data.source), &words));
         let said = said::verdict(log, data.source, &self.results).map(|said| said.renamed(&name));
-        let is_majority = matches!(log.event(data.source), Some(ArenaEvent::BallotsRevealed(_)));
-        self.report.state = DebateState::Decided;
+        let said = said.unwrap_or_default();
+        // Where the sealed majority stands in for it, the verdict has no confidence.
+        let is_majority = self.matrix.verdict_pm.is_none();
         for (proposition, upheld) in self.report.propositions.iter_mut().zip(&data.upheld) {
             proposition.verdict = (!is_majority).then_some(*upheld);
             proposition.differs = data.differs.contains(&proposition.number);
-            let rulings = said.as_ref().map(|said| said.rulings.as_slice()).unwrap_or_default();
-            let ruling = rulings.iter().find(|ruling| ruling.proposition == proposition.number);
+            let ruling = said.rulings.iter().find(|ruling| ruling.proposition == proposition.number);
             proposition.because = ruling.map(|ruling| ruling.because.clone());
             proposition.evidence = ruling.map(|ruling| ruling.evidence.clone()).unwrap_or_default();
         }
-        let said = said.unwrap_or_default();
         self.report.verdict = Some(Verdict {
             source: data.source,
             is_majority,
             answer: said.answer,
-            confidence_pm: (!is_majority).then_some(data.confidence_pm.min(1_000)),
+            confidence_pm: self.matrix.verdict_pm.map(|sure| sure.min(1_000)),
             minority: said.minority,
             open_risks: said.risks,
         });
         let majority: Vec<i8> =
             self.report.propositions.iter().filter_map(|each| each.sealed_majority).collect();
-        self.report.talk = Talk::of(&majority, &data.differs, is_majority);
-    }
-
-    /// Stands in the debaters' order; of sealed ballots only that they were cast.
-    fn finished(mut self) -> DebateReport {
-        self.report.heard = heard(&self.report);
-        self.report.overruled = overruled(&self.report);
-        let compared = matches!(self.report.talk, Talk::VoteTied | Talk::SameAsVote | Talk::DiffersOn(_));
+        let talk = Talk::of(&majority, &data.differs, is_majority);
+        let compared = matches!(talk, Talk::VoteTied | Talk::SameAsVote | Talk::DiffersOn(_));
         let talked = self.report.phases.iter().any(|phase| !phase.sealed && !phase.stands.is_empty());
-        if compared && !talked {
-            self.report.talk = Talk::NoTalk;
-        }
-        let order: Vec<_> = self.report.debaters.iter().map(|debater| debater.persona.clone()).collect();
-        for phase in &mut self.report.phases {
-            let place = |stand: &Stand| order.iter().position(|name| *name == stand.persona);
-            phase.stands.sort_by_key(|stand| place(stand).unwrap_or(usize::MAX));
-            if self.is_sealed {
-                phase.probe = None;
-                for stand in &mut phase.stands {
-                    *stand = Stand { persona: stand.persona.clone(), ..Stand::default() };
-                }
-            }
-        }
-        self.report
+        self.report.talk = if compared && !talked { Talk::NoTalk } else { talk };
     }
+}
+
+/// A phase's name; a number follows from the second of a name on.
+fn name_of(phase: &matrix::Phase) -> String {
+    if phase.nth > 1 { format!("{} {}", phase.name, phase.nth) } else { phase.name.clone() }
 }
 
 /// Who cast a ballot, and who still did in the last phase.
@@ -437,8 +384,4 @@ fn overruled(report: &DebateReport) -> Vec<u32> {
         .filter(|(number, ruling)| is_overruled(*ruling, &report.last_ratings(*number)))
         .map(|(number, _)| number)
         .collect()
-}
-
-fn part(part: &(String, u32)) -> ScorePart {
-    ScorePart { name: part.0.clone(), value_pm: part.1 }
 }

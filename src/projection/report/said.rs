@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn an_invented_reference_in_a_sentence_is_marked_where_it_stands() {
-        let log = Log { entries: &[] };
+        let log = Log::of(&[]);
         let text = "See [e9], [e9.1] [ex] [e7 and e9 [eä] [e3".to_owned();
         let expected = "See [e9: not in this log], [e9.1: not in this log] [ex] [e7 and e9 [eä] [e3";
         assert_eq!(marked(&log, text), expected);

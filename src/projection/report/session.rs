@@ -1,6 +1,5 @@
 //! What every session's report has, whatever its mode: turns, answers, findings, checks, costs; knows no debate.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -296,9 +295,6 @@ struct Turns {
     squad: SquadSheet,
     /// What the team cache did for it, as after the whole entry.
     cache: CacheSheet,
-    roles: BTreeMap<SparkId, String>,
-    /// The tree of the last diff of anybody's work.
-    tree: Option<String>,
     /// The entries in which the turns were opened.
     starts: Vec<u64>,
 }
@@ -313,7 +309,6 @@ impl Turns {
                 self.turns.push(TurnReport { number: data.turn, ..turn });
                 self.starts.push(at.seq);
             }
-            E::SparkIgnited(data) => drop(self.roles.insert(data.spark, data.role.clone())),
             _ => self.apply_to_turn(at, event, log),
         }
     }
@@ -323,8 +318,7 @@ impl Turns {
         let Some(turn) = self.turns.last_mut() else { return };
         match event {
             E::CritiqueIssued(data) => {
-                let role = self.roles.get(&data.spark).cloned().unwrap_or_else(|| data.spark.to_string());
-                turn.reviews.push(Review { role, judgement: data.verdict, source: at });
+                turn.reviews.push(Review { role: log.role(data.spark), judgement: data.verdict, source: at });
                 data.findings.iter().for_each(|finding| turn.found(finding, at));
             }
             E::FindingClosed(data) => {
@@ -338,17 +332,11 @@ impl Turns {
                 exit: data.body.exit,
                 source: at,
             }),
-            // What changed while the checks ran comes on top; any other diff begins where the squad did.
-            E::DiffTaken(data) if self.tree.as_ref() == Some(&data.body.from) => {
-                let new = data.body.files.iter().filter(|path| !turn.changed.contains(path));
-                let new: Vec<String> = new.cloned().collect();
-                turn.changed.extend(new);
-                turn.diff.push_str(&data.body.diff);
-            }
-            E::DiffTaken(data) => {
-                turn.changed.clone_from(&data.body.files);
-                turn.diff.clone_from(&data.body.diff);
-                self.tree = Some(data.body.to.clone());
+            E::WorkJudged(data) => {
+                turn.changed = data.changed().cloned().collect();
+                if let Some(ArenaEvent::DiffTaken(taken)) = log.event(data.diff) {
+                    turn.diff.clone_from(&taken.body.diff);
+                }
             }
             E::PatchApplied(data) => turn.changed.clone_from(&data.body.paths),
             E::ClaimFlagged(data) => {

@@ -5,14 +5,13 @@ use std::collections::BTreeMap;
 use crate::projection::phrases;
 use crate::protocol::ballot::names;
 use crate::protocol::event::{RoleFailed, RoundOpened, TurnCause};
-use crate::protocol::{ArenaEvent, CallId, EventRef, SparkId};
+use crate::protocol::{ArenaEvent, EventRef, SparkId};
 
 use super::Log;
 
 /// What is remembered of a debate's calls.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Voices {
-    calls: BTreeMap<CallId, SparkId>,
     /// The last `round_opened`.
     round: Option<EventRef>,
     /// Each answer with the round it was given in and who gave it.
@@ -25,21 +24,20 @@ pub(super) struct Voices {
 
 impl Voices {
     /// Folds one event.
-    pub(super) fn apply(&mut self, at: EventRef, event: &ArenaEvent) {
+    pub(super) fn apply(&mut self, log: &Log<'_>, at: EventRef, event: &ArenaEvent) {
         use ArenaEvent as E;
         match event {
-            E::ModelCalled(data) => _ = self.calls.insert(data.call, data.spark),
             E::RoundOpened(_) => {
                 self.round = Some(at);
                 self.trouble.clear();
             }
             E::ModelAnswered(data) => {
-                if let (Some(round), Some(spark)) = (self.round, self.calls.get(&data.call)) {
+                if let (Some(round), Some(spark)) = (self.round, log.calls.get(&data.call)) {
                     self.answers.insert(at, (round, *spark));
                 }
             }
             E::ModelFailed(data) => {
-                if let Some(spark) = self.calls.get(&data.call) {
+                if let Some(spark) = log.calls.get(&data.call) {
                     self.trouble.insert(*spark, at);
                 }
             }

@@ -5,7 +5,7 @@ pub use crate::projection::phrases::spaced;
 use crate::protocol::event::Judgement;
 use crate::protocol::spec::family_in;
 
-use super::debate::{DebateReport, DebateState, ScorePart, Talk, Undecided, Verdict};
+use super::debate::{DebateReport, DebateState, Talk, Undecided, Verdict};
 use super::said::{Citation, Standing};
 use super::session::{CostLine, FlaggedClaim, TurnReport};
 
@@ -218,8 +218,8 @@ pub fn independent(debate: &DebateReport) -> Option<String> {
 }
 
 /// A part of a score and its value: `agreement 72 %`.
-pub fn part(part: &ScorePart) -> String {
-    format!("{} {}", part.name, per_cent(part.value_pm))
+pub fn part((name, value_pm): &(String, u32)) -> String {
+    format!("{name} {}", per_cent(*value_pm))
 }
 
 /// Why no vote could stand in for a verdict; none where that is not so.

@@ -16,7 +16,6 @@ use crate::protocol::text::cut_middle;
 use crate::protocol::{ArenaEvent, EventRef};
 
 use super::Log;
-use super::excerpt::People;
 use super::session::TurnReport;
 
 /// Bytes of one call's output; the middle of longer ones is left out.
@@ -76,11 +75,10 @@ impl CallLine {
 
 /// Gives each turn its tool calls. `starts` are the entries in which the turns were opened.
 pub(super) fn fill(turns: &mut [TurnReport], starts: &[u64], log: &Log<'_>, reasons: &Reasons) {
-    let people = People::of(log);
     for (tool_use, audit) in reasons.audits() {
         let of = starts.partition_point(|start| *start <= tool_use.answer.seq);
         let Some(turn) = of.checked_sub(1).and_then(|of| turns.get_mut(of)) else { continue };
-        turn.calls.extend(call(log, &people, tool_use, audit));
+        turn.calls.extend(call(log, tool_use, audit));
         if let Some((_, AuditEnd::Answered)) = audit.end
             && let Some(InsideCall::Todo(list)) =
                 inside::call_of(tool_use.answer, tool_use.part, &|at| log.event(at))
@@ -99,7 +97,7 @@ pub(super) fn fill(turns: &mut [TurnReport], starts: &[u64], log: &Log<'_>, reas
     }
 }
 
-fn call(log: &Log<'_>, people: &People, tool_use: ToolUse, audit: &Audit) -> Option<CallLine> {
+fn call(log: &Log<'_>, tool_use: ToolUse, audit: &Audit) -> Option<CallLine> {
     let asked = log.event(tool_use.answer)?;
     let (tool, target) = match asked {
         ArenaEvent::ModelAnswered(data) => match data.body.message.get(usize::from(tool_use.part))? {
@@ -112,7 +110,7 @@ fn call(log: &Log<'_>, people: &People, tool_use: ToolUse, audit: &Audit) -> Opt
         audit.prepared.and_then(|at| log.event(at)).and_then(ArenaEvent::plan).or_else(|| asked.plan());
     let mut line = CallLine {
         source: tool_use.answer,
-        who: people.who(asked),
+        who: log.who(asked),
         tool,
         target,
         preview: plan.map(|plan| plan.preview.clone()).unwrap_or_default(),

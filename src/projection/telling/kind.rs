@@ -143,6 +143,7 @@ kinds! {
     Cache "cache" '↺' Label Plain News;
     Plan "plan" '◆' Begins Plain News;
     Proposes "proposes" '◆' Begins Plain News;
+    Work "work" '±' Label Plain Routine;
     Review "review" '✓' Alone Good News;
     Finding "finding" '✓' Begins Good News;
     Sent "sent" '→' Begins Quiet Aside;

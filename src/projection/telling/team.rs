@@ -5,7 +5,7 @@ use crate::projection::phrases;
 use crate::protocol::EventRef;
 use crate::protocol::event::{
     CacheHit, CacheMissed, CacheSkipped, CacheStep, CacheStored, ClaimFlagged, CodeProposed, CritiqueIssued,
-    Finding, InsightSurfaced, Judgement, PatchApplied, PatchRefused,
+    Finding, InsightSurfaced, Judgement, PatchApplied, PatchRefused, WorkJudged,
 };
 use crate::protocol::text::names_shown;
 
@@ -53,6 +53,26 @@ pub(super) fn proposed(data: &CodeProposed) -> Telling<'static> {
     }
     let checks = phrases::counted(data.checks.len() as u64, "check");
     Telling::new(Kind::Proposes, format!("a change, {checks}")).refs(format!("(see {})", refs.join(", ")))
+}
+
+/// Whose the changes are: news where they are not the squad's, or undone.
+pub(super) fn work(data: &WorkJudged) -> Telling<'static> {
+    let parts = [
+        ("", &data.own),
+        ("by another process: ", &data.foreign),
+        ("by a check or another process: ", &data.unknown),
+        ("as before again: ", &data.restored),
+        ("undone: ", &data.undone),
+    ];
+    let parts = parts.iter().filter(|(_, files)| !files.is_empty());
+    let words: Vec<_> = parts.map(|(label, files)| format!("{label}{}", names_shown(*files))).collect();
+    let words = if words.is_empty() { "no change".to_owned() } else { words.join("; ") };
+    let telling = Telling::new(Kind::Work, words).refs(format!("[{}]", data.diff));
+    let others = [&data.foreign, &data.unknown, &data.undone];
+    match others.iter().all(|files| files.is_empty()) {
+        true => telling,
+        false => telling.toned(Tone::Warn).weighing(Weight::News),
+    }
 }
 
 pub(super) fn judged(data: &CritiqueIssued) -> Telling<'static> {

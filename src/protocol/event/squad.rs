@@ -37,15 +37,52 @@ pub struct CodeProposed {
     /// The `check_ran`s.
     #[serde(default)]
     pub checks: Vec<EventRef>,
-    /// The `diff_taken` of what changed while the checks ran: a check or another process did it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub left: Option<EventRef>,
-    /// Changed files of the work that are gone, or are again as they were before it, since the checks ran.
+}
+
+/// Data of `work_judged`: whose the changes are that a comparison of the workspace shows, since the squad began.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WorkJudged {
+    /// The writer whose work it was, or the lead when its answer was there.
+    pub spark: SparkId,
+    /// The `diff_taken` that shows the work.
+    pub diff: EventRef,
+    /// Changed files that count as the squad's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub undone: Vec<String>,
-    /// Changed files that no tool of the squad wrote, where only its tools can have written: somebody else did.
+    pub own: Vec<String>,
+    /// Changed files that no tool of the squad wrote while nothing else of it ran: another process did.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub foreign: Vec<String>,
+    /// Changed files that no tool of the squad wrote while checks ran: a check or another process did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<String>,
+    /// Files that tools of the squad wrote and that hold again what they held before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub restored: Vec<String>,
+    /// Files of the work that were changed after it was shown or removed by others, or all that was written where nothing
+    /// of it is left. With any of these the work is not done.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub undone: Vec<String>,
+}
+
+impl WorkJudged {
+    /// Changed files that another process may not have changed alone.
+    pub fn changed(&self) -> impl Iterator<Item = &String> {
+        self.own.iter().chain(&self.unknown)
+    }
+
+    /// The `diff_taken`, where it shows anything.
+    pub fn shown(&self) -> Option<EventRef> {
+        let is_empty = self.changed().chain(&self.foreign).next().is_none();
+        (!is_empty).then_some(self.diff)
+    }
+
+    /// Why the work is not done, a line for each file.
+    pub fn faults(&self) -> impl Iterator<Item = String> + '_ {
+        self.undone.iter().map(|path| match self.restored.contains(path) {
+            true => format!("`{path}` is again as it was before"),
+            false => format!("`{path}` was changed by a check or by another process after it was written"),
+        })
+    }
 }
 
 stored! {

@@ -17,6 +17,9 @@ pub struct WorkspaceFingerprinted {
     /// configuration, hooks), hex; absent without git.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git: Option<String>,
+    /// SHA-256 over the small files that git ignores, outside ignored folders, hex; absent without any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ignored: Option<String>,
 }
 
 /// Body of `workspace_checkpointed`.
@@ -50,7 +53,10 @@ pub struct DiffTaken {
     pub removed: Vec<String>,
     /// Files that were written and hold again what they held before, those that git ignores among them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub undone: Vec<String>,
+    pub restored: Vec<String>,
+    /// Paths that differ from the tree that was shown last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub touched: Vec<String>,
 }
 
 /// Body of `cache_hit`.
@@ -70,6 +76,9 @@ pub struct CacheHit {
     pub tokens: u64,
     /// Millionths of a dollar it saves.
     pub micro_usd: u64,
+    /// True when commands ran in it, which may depend on more than the key tells.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ran_commands: bool,
     /// Claims of the answer that the recorded run's own log did not bear out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<ClaimFlagged>,
@@ -104,7 +113,7 @@ stored! {
 pub struct CacheMissed {
     /// The key.
     pub key: String,
-    /// Why: `absent`, `expired`, `ahead`, `refreshed`, `disabled`, or `damaged` or `unusable` with what is wrong.
+    /// Why: `absent`, `expired`, `refreshed`, `disabled`, or `damaged` or `unusable` with what is wrong.
     pub reason: String,
 }
 

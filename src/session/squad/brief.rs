@@ -9,7 +9,7 @@ use crate::session::Session;
 
 use super::state::{RoleKind, RoleState, Squad, Stage};
 
-/// Files that a brief names at most: a branch that somebody switched may have changed thousands.
+/// Files that a brief names at most: switching a branch may change thousands.
 const MOST_NAMED: usize = 20;
 
 impl Session {
@@ -97,11 +97,6 @@ impl Session {
             if role.wants_changes() {
                 let _ = write!(text, "\n`{name}` has not approved the work. Say so.");
             }
-            let undone = role.proof.undone();
-            if !undone.is_empty() {
-                let _ =
-                    write!(text, "\nThe work in {} was undone while the checks ran. Say so.", some(&undone));
-            }
             if role.proof.fails() {
                 let _ = write!(
                     text,
@@ -146,11 +141,6 @@ impl Session {
         let role = squad.and_then(|squad| squad.role_of(from).and_then(|i| squad.roles.get(i)));
         let name = role.map(|role| role.spec.name.as_str()).unwrap_or_default();
         match self.event(source) {
-            Some(ArenaEvent::DiffTaken(_))
-                if role.is_some_and(|role| role.proof.left_at() == Some(source)) =>
-            {
-                "what changed while the checks ran: a check or another process did it".to_owned()
-            }
             Some(ArenaEvent::DiffTaken(_)) => {
                 "the whole diff of the workspace since the squad began".to_owned()
             }
@@ -200,37 +190,33 @@ fn unseen(squad: &Squad, reader: &RoleState) -> String {
         |role: &&RoleState| reader.kind == RoleKind::Lead || reader.spec.revise.contains(&role.spec.name);
     for role in squad.roles.iter().filter(|role| role.kind == RoleKind::Writer).filter(concerns) {
         let name = &role.spec.name;
-        if let Some(work) = role.proof.work.as_ref().filter(|work| !work.foreign.is_empty()) {
+        let Some(work) = &role.proof.work else {
             let _ = write!(
                 text,
-                "\nNot the work of `{name}`, changed meanwhile by another process: {}.",
-                some(&work.foreign)
+                "\nThere is no diff: the workspace before and after `{name}` could not be compared."
             );
-        }
-        if let Some(work) = role.proof.work.as_ref().filter(|work| !work.undone.is_empty()) {
-            let _ = write!(
-                text,
-                "\nWritten by `{name}`, and again as it was before when the work was compared: {}.",
-                list(&work.undone)
-            );
-        }
-        match (role.proof.diff, &squad.base) {
-            (Some(Some(_)), _) => {}
-            (Some(None), Some(_)) if !role.proof.incomparable => {
-                let _ = write!(text, "\nThere is no diff: `{name}` left the workspace as it was.");
+            continue;
+        };
+        for (files, words) in [
+            (&work.foreign, format!("Not the work of `{name}`, changed meanwhile by another process")),
+            (&work.unknown, "Changed by a check or by another process".to_owned()),
+            (
+                &work.restored,
+                format!("Written by `{name}`, and again as it was before when the work was compared"),
+            ),
+        ] {
+            if !files.is_empty() {
+                let _ = write!(text, "\n{words}: {}.", some(files));
             }
-            _ => {
-                let _ = write!(
-                    text,
-                    "\nThere is no diff: the workspace before and after `{name}` could not be compared."
-                );
-            }
+        }
+        if work.shown().is_none() {
+            let _ = write!(text, "\nThere is no diff: `{name}` left the workspace as it was.");
         }
     }
     text
 }
 
-/// As many names as somebody reads.
+/// As many names as a reader takes in.
 fn some(paths: &[String]) -> String {
     match paths.split_at_checked(MOST_NAMED) {
         Some((first, rest)) if !rest.is_empty() => format!("{} and {} more files", list(first), rest.len()),

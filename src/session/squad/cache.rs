@@ -1,18 +1,16 @@
-//! A squad and the team cache: its run is looked up before it works and stored afterwards; touches no cache itself.
+//! A squad and the team cache: look up, apply, store if nobody interfered; touches no cache itself.
 //!
-//! Workspace fingerprinted → key looked up → workspace recorded → fingerprinted again. Only when both
-//! fingerprints are alike is the recorded tree the one the key speaks of: a run that was found is then judged
-//! by the policy and applied, and a run that is made from here on may be stored under the key.
+//! Workspace recorded → fingerprinted → key looked up. A run that is found is judged by the policy and applied; else the
+//! squad works, and its run is stored under the key.
 
 mod fit;
 mod fold;
 pub mod key;
 
-use std::collections::BTreeSet;
-
 use crate::protocol::effect::{Bare, CacheGetOrder, CachePutOrder, Order, PatchOrder, PreparedUse};
 use crate::protocol::event::{
-    ArenaEvent, CacheSkipped, CacheStep, PathBase, Plan, PolicyDecided, SparkCompleted, ToolUse, TurnCause,
+    ArenaEvent, CacheSkipped, CacheStep, Plan, PolicyDecided, SparkCompleted, ToolUse, TurnCause,
+    WorkspaceFingerprinted,
 };
 use crate::protocol::need::Need;
 use crate::protocol::spec::{Action, Risk, Spec};
@@ -29,26 +27,16 @@ pub struct Caching {
     pub stage: Stage,
     /// The call that is awaited: an effect, or the ask whether the run that was found may be applied.
     pub awaited: Option<CallId>,
-    /// Fingerprint and state of `.git` that the key is made of.
-    pub print: Option<(String, Option<String>)>,
+    /// What the workspace adds to the key.
+    pub print: Option<WorkspaceFingerprinted>,
     /// The key.
     pub key: Option<String>,
     /// The `cache_hit`.
     pub hit: Option<EventRef>,
-    /// True once a person allowed the run that was found.
+    /// True once the run that was found may be applied.
     pub approved: bool,
     /// The first reason why the run in this turn says nothing about the next one of its key.
     pub unfit: Option<String>,
-    /// The tree as it was seen last, as long as nobody of the squad may have changed it since.
-    pub known: Option<String>,
-    /// Calls under way whose tree no call of the squad can have changed meanwhile.
-    pub looking: BTreeSet<CallId>,
-    /// True when time has passed since the tree was seen, so that a call that writes needs another look first.
-    pub stale: bool,
-    /// Every tree that was recorded in this turn.
-    pub trees: BTreeSet<String>,
-    /// What the squad's own file tools looked at or wrote, with what each held then.
-    pub held: BTreeSet<(String, Option<String>)>,
 }
 
 /// How far a squad is with the team cache.
@@ -57,38 +45,14 @@ pub enum Stage {
     /// The cache is not used in this turn.
     #[default]
     Off,
-    /// Nothing is done yet.
-    Begun,
-    /// The workspace is fingerprinted.
-    Printing,
-    /// It was, or could not be.
-    Printed,
-    /// The run is looked up.
+    /// The run is looked up, and judged where one is found.
     Looking,
-    /// It was found or not; the workspace is to be recorded.
-    Looked,
-    /// The workspace is recorded.
-    Recording,
-    /// It was; the fingerprint is to be taken again.
-    Recorded,
-    /// It is taken again.
-    Binding,
-    /// The run that was found is to be judged.
-    Bound,
-    /// A person is asked.
-    Asking,
-    /// The run that was found may be applied.
-    Allowed,
-    /// It is applied.
-    Patching,
-    /// It was applied.
-    Patched,
+    /// The run that was found was applied.
+    Applied,
     /// The squad works.
     Over,
-    /// The lead has answered.
+    /// The lead has answered; the run is stored.
     Closing,
-    /// The run is stored.
-    Storing,
     /// It was stored or not.
     Ended,
 }
@@ -99,9 +63,7 @@ pub enum Next {
     /// Fingerprint the workspace.
     Print,
     /// Look the run up.
-    LookUp,
-    /// Record the workspace.
-    Record,
+    LookUp(String),
     /// Judge what was found.
     Judge,
     /// Apply it.
@@ -119,43 +81,18 @@ pub enum Next {
 impl Caching {
     /// That of a squad that has not begun.
     pub fn of(spec: &Spec) -> Self {
-        let stage = if spec.cache.is_some() { Stage::Begun } else { Stage::Off };
+        let stage = if spec.cache.is_some() { Stage::Looking } else { Stage::Off };
         Caching { stage, ..Caching::default() }
     }
 
     /// True while no role may begin: the run may not have to be made.
-    pub fn holds_roles(&self) -> bool {
-        match self.stage {
-            Stage::Off | Stage::Over | Stage::Closing | Stage::Storing | Stage::Ended => false,
-            Stage::Begun | Stage::Printing | Stage::Printed | Stage::Looking => true,
-            _ => self.hit.is_some(),
-        }
-    }
-
-    /// True while nobody may write: what the workspace holds is still being found out.
-    pub fn holds_writers(&self) -> bool {
-        self.holds_roles()
-            || matches!(self.stage, Stage::Looked | Stage::Recording | Stage::Recorded | Stage::Binding)
+    pub fn is_looking(&self) -> bool {
+        matches!(self.stage, Stage::Looking | Stage::Applied)
     }
 
     /// True once the lead has answered: what is left concerns the next run only.
     pub fn is_after_answer(&self) -> bool {
-        matches!(self.stage, Stage::Closing | Stage::Storing | Stage::Ended)
-    }
-
-    /// True when the workspace is to be looked at before somebody of the squad changes it: what changed since the
-    /// last look, nobody of the squad did.
-    pub fn wants_look(&self) -> bool {
-        self.stale && self.stage == Stage::Over && self.key.is_some() && self.unfit.is_none()
-    }
-
-    /// What the squad's own file tools looked at or wrote.
-    pub fn held(&self) -> Vec<PathBase> {
-        let base = |(path, sha256): &(String, Option<String>)| PathBase {
-            path: path.clone(),
-            sha256: sha256.clone(),
-        };
-        self.held.iter().map(base).collect()
+        matches!(self.stage, Stage::Closing | Stage::Ended)
     }
 
     /// True when the run may be stored, as far as is known.
@@ -164,31 +101,22 @@ impl Caching {
     }
 
     /// Keeps the first reason against storing the run.
-    fn spoil(&mut self, reason: impl Into<String>) {
+    pub fn spoil(&mut self, reason: impl Into<String>) {
         self.unfit.get_or_insert_with(|| reason.into());
     }
 }
 
 impl Session {
-    /// Begins with the lookup when the cache is on. The lead is there from the start, so that whoever steers or
-    /// interrupts a lookup has somebody to talk to.
-    pub(super) fn begin_lookup(&mut self) {
-        let Some(squad) = self.squad.as_ref().filter(|squad| squad.cache.stage == Stage::Begun) else {
-            return;
-        };
-        let lead = squad.lead;
-        self.ignite(lead);
-    }
-
     /// What is to be done about the cache before anything else, even in a turn that is being stopped: a squad
     /// whose answer is there has done its work.
     pub(super) fn last_cache_step(&self) -> Option<Next> {
-        let squad = self.squad.as_ref()?;
-        match squad.cache.stage {
-            Stage::Ended => Some(Next::Close),
-            Stage::Closing if self.turn_stop().is_some() => Some(Next::Close),
-            _ => None,
-        }
+        let cache = &self.squad.as_ref()?.cache;
+        let closes = match cache.stage {
+            Stage::Ended => true,
+            Stage::Closing => cache.awaited.is_none() && self.turn_stop().is_some(),
+            _ => false,
+        };
+        closes.then_some(Next::Close)
     }
 
     /// True when the turn ends only once its run was stored, or was found not to be fit for it.
@@ -200,51 +128,49 @@ impl Session {
     pub(super) fn cache_step(&self) -> Option<Next> {
         let squad = self.squad.as_ref()?;
         let cache = &squad.cache;
-        let skip = |step, reason: &str| Some(Next::Skip(step, reason.to_owned()));
-        match cache.stage {
-            Stage::Begun => match self.never_fit() {
-                Some(reason) => Some(Next::Skip(CacheStep::Lookup, reason)),
-                None => Some(Next::Print),
-            },
-            Stage::Printed if cache.print.is_none() => {
-                skip(CacheStep::Lookup, "the workspace could not be fingerprinted")
-            }
-            Stage::Printed => Some(Next::LookUp),
-            Stage::Looked if self.checkpoints.pending.is_none() => Some(Next::Record),
-            Stage::Recorded => Some(Next::Print),
-            Stage::Bound => match &cache.unfit {
-                Some(reason) => skip(CacheStep::Use, reason),
-                None => Some(Next::Judge),
-            },
-            Stage::Allowed => Some(Next::Patch),
-            Stage::Patched => Some(Next::Use),
-            Stage::Closing => self.store_step(squad),
+        if cache.awaited.is_some() {
+            return None;
+        }
+        match (cache.stage, cache.hit, &cache.unfit) {
+            (Stage::Looking, Some(_), Some(reason)) => Some(Next::Skip(CacheStep::Use, reason.clone())),
+            (Stage::Looking, Some(_), None) if cache.approved => Some(Next::Patch),
+            (Stage::Looking, Some(_), None) => Some(Next::Judge),
+            (Stage::Looking, None, Some(reason)) => Some(Next::Skip(CacheStep::Lookup, reason.clone())),
+            (Stage::Looking, None, None) => self.lookup_step(squad),
+            (Stage::Applied, ..) => Some(Next::Use),
+            (Stage::Closing, ..) => Some(self.store_step(squad)),
             _ => None,
         }
     }
 
-    fn store_step(&self, squad: &Squad) -> Option<Next> {
-        if let Some(reason) = self.unfit_now(squad) {
-            return Some(Next::Skip(CacheStep::Store, reason));
-        }
-        match squad.last_look() {
-            Some(left) => Some(self.store_order(squad, &left.to)),
-            None => Some(Next::Skip(CacheStep::Store, "the workspace could not be recorded".to_owned())),
+    fn lookup_step(&self, squad: &Squad) -> Option<Next> {
+        let skip = |reason: &str| Some(Next::Skip(CacheStep::Lookup, reason.to_owned()));
+        match (self.never_fit(), &squad.base, &squad.cache.print) {
+            (Some(reason), ..) => skip(&reason),
+            (_, None, _) if self.checkpoints.pending.is_some() => None,
+            (_, None, _) => skip("the workspace could not be recorded"),
+            (.., None) => Some(Next::Print),
+            (.., Some(print)) => match self.this_key(print) {
+                Some(key) => Some(Next::LookUp(key)),
+                None => skip("what was said before is no longer known"),
+            },
         }
     }
 
-    fn store_order(&self, squad: &Squad, after: &str) -> Next {
-        let answer = squad.roles.get(squad.lead).and_then(|lead| lead.answer);
-        match (&squad.cache.key, &squad.base, answer) {
-            (Some(key), Some(before), Some(answer)) => Next::Store(Order::CachePut(CachePutOrder {
-                key: key.clone(),
-                before: before.clone(),
-                after: after.to_owned(),
-                git: squad.cache.print.as_ref().and_then(|(_, git)| git.clone()),
-                answer,
-                cause: TurnCause::Done,
-            })),
-            _ => Next::Skip(CacheStep::Store, "the workspace before it was not recorded".to_owned()),
+    fn store_step(&self, squad: &Squad) -> Next {
+        if let Some(reason) = self.unfit_now(squad) {
+            return Next::Skip(CacheStep::Store, reason);
+        }
+        let cache = &squad.cache;
+        let lead = squad.roles.get(squad.lead);
+        let seen = lead.filter(|lead| lead.proof.diff.flatten().is_some()).and(squad.shown.clone());
+        match (&cache.key, &squad.base, seen, lead.and_then(|lead| lead.answer)) {
+            (Some(key), Some(before), Some(after), Some(answer)) => {
+                let git = cache.print.as_ref().and_then(|print| print.git.clone());
+                let (key, before) = (key.clone(), before.clone());
+                Next::Store(Order::CachePut(CachePutOrder { key, before, after, git, answer }))
+            }
+            _ => Next::Skip(CacheStep::Store, "the workspace could not be recorded".to_owned()),
         }
     }
 
@@ -253,11 +179,7 @@ impl Session {
         let lead = self.lead_spark();
         match next {
             Next::Print => drop(self.order(lead, Order::Fingerprint(Bare))),
-            Next::LookUp => match self.this_key() {
-                Ok(key) => drop(self.order(lead, Order::CacheGet(CacheGetOrder { key }))),
-                Err(reason) => self.skip_cache(CacheStep::Lookup, reason),
-            },
-            Next::Record => drop(self.order(None, Order::Checkpoint(Bare))),
+            Next::LookUp(key) => drop(self.order(lead, Order::CacheGet(CacheGetOrder { key }))),
             Next::Judge => self.judge_hit(),
             Next::Patch => self.order_patch(),
             Next::Use => self.use_hit(),
@@ -272,7 +194,7 @@ impl Session {
 
     /// Tells a put under way to stop when the turn is to end: its work is done without it.
     pub(in crate::session) fn stop_storing(&mut self) {
-        let storing = self.squad.as_ref().filter(|squad| squad.cache.stage == Stage::Storing);
+        let storing = self.squad.as_ref().filter(|squad| squad.cache.stage == Stage::Closing);
         if let Some(call) = storing.and_then(|squad| squad.cache.awaited)
             && self.turn_stop().is_some()
         {
@@ -285,16 +207,6 @@ impl Session {
         self.record_base();
     }
 
-    /// Without a lookup the workspace is recorded at once, so that every diff has a beginning.
-    pub(in crate::session) fn record_base(&mut self) {
-        let lacks = self.squad.as_ref().is_some_and(|squad| {
-            squad.cache.stage == Stage::Over && squad.base.is_none() && squad.is_unwritten()
-        });
-        if lacks {
-            self.record_workspace();
-        }
-    }
-
     /// Holds what was found against the policy, as the writes that it is.
     fn judge_hit(&mut self) {
         let Some((hit, plan)) = self.hit_plan() else { return };
@@ -303,10 +215,6 @@ impl Session {
         }
         let tool_use = of_hit(hit);
         let (path, ruling) = self.ruling_on(&plan);
-        let approved = self.squad.as_ref().is_some_and(|squad| squad.cache.approved);
-        if approved && ruling.action == Action::Ask {
-            return self.order_patch();
-        }
         let (action, rule) = (ruling.action, ruling.rule.clone());
         self.emit(ArenaEvent::PolicyDecided(PolicyDecided { tool_use, prepared: hit, action, rule }));
         match action {

@@ -1,11 +1,13 @@
 //! The order of a squad's steps: who can begin, who is sent back, when the lead answers.
 
-use crate::protocol::event::{ArenaEvent, InsightSurfaced, Notice, PhaseShifted, RoleFailed, TurnCause};
+use crate::protocol::event::{
+    ArenaEvent, InsightSurfaced, Notice, PhaseShifted, RoleFailed, TurnCause, WorkJudged,
+};
 use crate::protocol::{EventRef, SparkId};
 use crate::session::Session;
 
 use super::cache::Next;
-use super::state::{Piece, RoleKind, RoleState, Squad, Stage};
+use super::state::{RoleKind, RoleState, Squad, Stage};
 
 /// What a squad does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,17 +64,14 @@ impl Session {
         if squad.is_answering() && lead.stage == Stage::Proving && lead.proof.awaited.is_none() {
             return Some(Step::Finish);
         }
-        if squad.cache.holds_roles() || squad.is_answering() {
+        if squad.cache.is_looking() || squad.is_answering() {
             return None;
         }
         let all = 0..squad.roles.len();
-        // The tree that the checks leave is recorded anew, not by a call that may have begun before them.
-        let can = |i: usize| self.checkpoints.pending.is_none() || squad.next_piece(i) != Some(Piece::After);
-        if let Some(i) = all.clone().find(|i| squad.is_unproven(*i) && can(*i)) {
+        if let Some(i) = all.clone().find(|i| squad.is_unproven(*i)) {
             return Some(Step::Prove(i));
         }
-        let base_awaited =
-            squad.cache.holds_writers() || (squad.base.is_none() && self.checkpoints.pending.is_some());
+        let base_awaited = squad.base.is_none() && self.checkpoints.pending.is_some();
         let is_free = |i: usize| !squad.roles[i].writes || (!squad.has_writer_at_work() && !base_awaited);
         if let Some(i) = all.clone().find(|i| squad.is_ready(*i) && is_free(*i)) {
             return Some(Step::Begin(i));
@@ -180,12 +179,11 @@ impl Session {
                 RoleKind::Reviewer => other.critique.map(|(at, _)| at),
                 _ => other.answer,
             };
-            let diff = other.proof.diff.flatten();
-            let (ran, left) = (other.proof.ran().map(|(at, _)| at), other.proof.left_at());
-            let last = said.into_iter().chain(diff).chain(ran).chain(left);
+            let diff = other.proof.work.as_ref().and_then(WorkJudged::shown);
+            let last = said.into_iter().chain(diff).chain(other.proof.ran().map(|(at, _)| at));
             // The lead sees how it came about; of the diffs only the last, which holds the others.
             let all: Vec<EventRef> = match i == squad.lead {
-                true => other.history.iter().copied().chain(diff).chain(left).collect(),
+                true => other.history.iter().copied().chain(diff).collect(),
                 false => last.collect(),
             };
             sources.extend(all.into_iter().filter(|at| !known.contains(at)).map(|at| (spark, at)));

@@ -1,16 +1,17 @@
 //! The fold of single events into a squad's state; takes no decision.
 
-use crate::protocol::effect::{Bare, Order};
+use crate::protocol::effect::Order;
 use crate::protocol::event::{
     ArenaEvent, CheckRan, CritiqueIssued, DiffTaken, EffectOrdered, InsightSurfaced, Notice, PathBase,
     PromptGiven, Purpose, RequestPart, SparkCompleted, ToolResolved, ToolStatus, ToolUse, TurnCause,
+    WorkJudged,
 };
 use crate::protocol::message::Role;
 use crate::protocol::spec::{Mode, Risk};
 use crate::protocol::{CallId, EventRef, SparkId};
 
 use super::super::Session;
-use super::state::{Changes, Piece, Proof, RoleKind, RoleState, Run, Squad, Stage, Tracked};
+use super::state::{Piece, Proof, RoleKind, RoleState, Run, Squad, Stage, Tracked};
 
 impl Session {
     /// Folds one event into the squad, after the session's own fold of it.
@@ -41,21 +42,14 @@ impl Session {
             E::EffectOrdered(data) => self.fold_proving(data),
             E::DiffTaken(data) => self.fold_diff(at, data.call, &data.body),
             E::CheckRan(data) => self.fold_check(at, data.call, &data.body),
+            E::WorkJudged(data) => self.fold_judged(data),
             E::EffectFailed(data) => self.fold_proof(data.call, None),
             E::CallLost(data) => {
-                self.fold_proof_lost(data.call);
+                // What was lost is ordered again.
+                self.with_proof(data.call, |_, _| {});
                 data.tool_use.into_iter().for_each(|tool_use| self.fold_written(tool_use, &[]));
             }
-            E::WorkspaceCheckpointed(data) => {
-                self.fold_base(&data.body.tree);
-                let tree = Some(data.body.tree.clone());
-                let mut seen = false;
-                self.with_proof(data.call, |role| {
-                    role.proof.after = Some(tree.clone());
-                    seen = true;
-                });
-                self.with_squad(|squad| squad.shown = tree.filter(|_| seen).or(squad.shown.take()));
-            }
+            E::WorkspaceCheckpointed(data) => self.fold_base(&data.body.tree),
             E::ToolResolved(data) => {
                 self.fold_work(at, &data.body);
                 let wrote = if data.body.status == ToolStatus::Ok { &data.body.seen[..] } else { &[] };
@@ -129,9 +123,8 @@ impl Session {
     fn fold_proving(&mut self, data: &EffectOrdered) {
         let Some(spark) = data.spark else { return };
         let piece = match data.effect {
-            Order::Diff(_) => None,
-            Order::Check(_) => Some(Piece::Check),
-            Order::Checkpoint(Bare) => Some(Piece::After),
+            Order::Diff(_) => Piece::Diff,
+            Order::Check(_) => Piece::Check,
             _ => return,
         };
         let answer = self.sparks.get(&spark).and_then(|spark| spark.answer);
@@ -143,87 +136,58 @@ impl Session {
                 }
                 role.answer = answer;
             }
-            let diff = match (&role.proof.diff, &role.proof.left) {
-                // The lead's own is the last look at what others did.
-                (None, None) if role.kind == RoleKind::Lead => Piece::Left,
-                (None, None) => Piece::Diff,
-                (Some(_), None) => Piece::Left,
-                (_, Some(_)) => Piece::Whole,
-            };
-            role.proof.awaited = Some((data.call, piece.unwrap_or(diff)));
+            role.proof.awaited = Some((data.call, piece));
         });
     }
 
     fn fold_diff(&mut self, at: EventRef, call: CallId, taken: &DiffTaken) {
-        let (to, files, removed) = (taken.to.clone(), taken.files.clone(), taken.removed.clone());
-        let ours = |squad: &Squad, path: &String| squad.ran_command || squad.written.contains_key(path);
-        let foreign = self.squad.iter().flat_map(|squad| files.iter().filter(|path| !ours(squad, path)));
-        let foreign = foreign.cloned().collect();
-        let changes = Changes { to, files, removed, foreign, undone: taken.undone.clone() };
-        let (mut work, mut left) = (None, false);
-        self.with_proof(call, |role| match role.proof.awaited {
-            Some((_, Piece::Left)) => {
-                left = role.kind != RoleKind::Lead && !changes.files.is_empty();
-                role.proof.left = Some(Some((at, changes)));
-            }
-            Some((_, Piece::Whole)) => role.proof.whole = Some(Some(changes)),
-            _ => {
-                role.proof.diff = Some((!changes.files.is_empty()).then_some(at));
-                work = Some((changes.to.clone(), changes.undone.clone()));
-                role.proof.work = Some(changes);
-            }
+        let mut of = None;
+        self.with_proof(call, |role, _| {
+            role.proof.diff = Some(Some(at));
+            of = Some(role.kind);
         });
+        let Some(of) = of else { return };
         self.with_squad(|squad| {
-            squad.ran_command |= left;
-            if let Some((to, undone)) = work {
-                (squad.shown, squad.tree) = (Some(to.clone()), Some(to));
-                squad.undone = undone;
+            let before = squad.shown.replace(taken.to.clone());
+            if of == RoleKind::Lead && before.is_some_and(|before| before != taken.to) {
+                squad.cache.spoil("the workspace was changed by another process while the squad worked");
             }
         });
+    }
+
+    fn fold_judged(&mut self, data: &WorkJudged) {
+        self.with_role(data.spark, |role| role.proof.work = Some(data.clone()));
+        self.with_squad(|squad| squad.work = Some(data.clone()));
     }
 
     fn fold_check(&mut self, at: EventRef, call: CallId, ran: &CheckRan) {
         let passed = ran.exit == Some(0);
         let run = Run { at, command: ran.command.clone(), cwd: String::new(), passed };
         self.with_squad(|squad| squad.runs.push(run));
+        // A check may leave files behind.
+        self.checkpoints.touch();
         self.fold_proof(call, Some((at, passed)));
     }
 
     /// A check was run, or an effect of a proof failed.
     fn fold_proof(&mut self, call: CallId, ran: Option<(EventRef, bool)>) {
-        if ran.is_some() {
-            // A check may leave files behind.
-            self.checkpoints.touch();
-        }
-        self.with_proof(call, |role| match role.proof.awaited {
-            Some((_, Piece::Diff)) => {
-                role.proof.diff = Some(None);
-                role.proof.incomparable = true;
-            }
-            Some((_, Piece::Check)) => {
+        self.with_proof(call, |role, piece| match piece {
+            Piece::Diff => role.proof.diff = Some(None),
+            Piece::Check => {
                 role.proof.checks.push(ran);
                 role.history.extend(ran.map(|(at, _)| at));
             }
-            Some((_, Piece::After)) => role.proof.after = Some(None),
-            Some((_, Piece::Left)) => role.proof.left = Some(None),
-            Some((_, Piece::Whole)) => role.proof.whole = Some(None),
-            None => {}
         });
     }
 
-    fn with_proof(&mut self, call: CallId, change: impl FnOnce(&mut RoleState)) {
+    fn with_proof(&mut self, call: CallId, change: impl FnOnce(&mut RoleState, Piece)) {
         self.with_squad(|squad| {
-            let awaits = |role: &&mut RoleState| role.proof.awaited.is_some_and(|(id, _)| id == call);
-            if let Some(role) = squad.roles.iter_mut().find(awaits) {
-                change(role);
-                role.proof.awaited = None;
+            for role in &mut squad.roles {
+                if let Some((_, piece)) = role.proof.awaited.take_if(|(id, _)| *id == call) {
+                    return change(role, piece);
+                }
             }
         });
-    }
-
-    /// What was lost is ordered again.
-    fn fold_proof_lost(&mut self, call: CallId) {
-        self.with_proof(call, |_| {});
     }
 
     /// The first tree recorded in the turn is what every diff starts from, as long as nobody has written.
@@ -239,18 +203,13 @@ impl Session {
     /// log, so that a compaction does not make it unheard.
     fn fold_work(&mut self, at: EventRef, end: &ToolResolved) {
         let Some(one) = self.use_mut(end.tool_use) else { return };
-        let (writes, prepared) = (one.risk == Some(Risk::Write), one.plan.as_ref().map(|(at, _)| *at));
+        let prepared = one.plan.as_ref().map(|(at, _)| *at);
         let plan = prepared.and_then(|at| self.plan(at));
         let passed = end.exit == Some(0) && end.status == ToolStatus::Ok;
         let run = plan.and_then(|plan| {
             Some(Run { at, command: plan.command()?.to_owned(), cwd: plan.cwd.clone(), passed })
         });
-        self.with_squad(|squad| {
-            squad.runs.extend(run);
-            if writes {
-                squad.last_change = Some(at.seq);
-            }
-        });
+        self.with_squad(|squad| squad.runs.extend(run));
     }
 
     /// What a tool wrote, or may have written before it was lost.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::protocol::blueprint::{lead_of, writes};
-use crate::protocol::event::{ClaimFlagged, Finding, Judgement, TurnCause};
+use crate::protocol::event::{ClaimFlagged, Finding, Judgement, TurnCause, WorkJudged};
 use crate::protocol::spec::{Blueprint, Risk, RoleSpec, Spec, ToolSpec, is_chosen};
 use crate::protocol::{CallId, EventRef, SparkId};
 
@@ -26,18 +26,14 @@ pub struct Squad {
     pub findings: Vec<Tracked>,
     /// Every command that was run, checks included, in the order of their ends.
     pub runs: Vec<Run>,
-    /// The tree of the last diff of anybody's work.
-    pub tree: Option<String>,
-    /// The tree as it was seen last when that work was shown: after the checks, where there are any.
+    /// The tree that was shown last: of the last comparison.
     pub shown: Option<String>,
     /// Files that tools of this squad wrote, or may have written.
     pub written: BTreeMap<String, Wrote>,
-    /// Those that held again what they held before when anybody's work was compared last.
-    pub undone: Vec<String>,
-    /// True once a command, or a check that left something, ran: such may write files without saying so.
+    /// True once a role ran a command: such may write files without saying so.
     pub ran_command: bool,
-    /// Entry of the last call that changed files.
-    pub last_change: Option<u64>,
+    /// Whose the changes are, as decided last.
+    pub work: Option<WorkJudged>,
     /// Claims of the answer that the log does not support.
     pub flags: Vec<ClaimFlagged>,
     /// What the team cache is to this turn.
@@ -107,55 +103,26 @@ pub enum Stage {
     Failed(TurnCause),
 }
 
-/// What shows the work of a writer.
+/// What shows the work of a writer, and for the lead what is left of all work.
 #[derive(Clone, Debug, Default)]
 pub struct Proof {
     /// The effect under way, and which piece of the proof it brings.
     pub awaited: Option<(CallId, Piece)>,
-    /// The diff: absent until it was tried, then the `diff_taken` of a changed workspace.
-    pub diff: Option<Option<EventRef>>,
-    /// What the diff says: the tree it leads to, what it changed, what is gone.
-    pub work: Option<Changes>,
-    /// The tree once the checks have run: absent until it was looked at, then none when it could not be.
-    pub after: Option<Option<String>>,
-    /// What changed while the checks ran: absent until it was tried.
-    pub left: Option<Option<(EventRef, Changes)>>,
-    /// What differs from the squad's beginning once the checks have run: absent until it was tried.
-    pub whole: Option<Option<Changes>>,
-    /// True when the workspace could not be compared.
-    pub incomparable: bool,
     /// Each check that was tried: its `check_ran` and whether it exited 0; none when it could not be run.
     pub checks: Vec<Option<(EventRef, bool)>>,
+    /// The comparison with the squad's beginning: absent until it was tried, then its `diff_taken` if there is one.
+    pub diff: Option<Option<EventRef>>,
+    /// What was decided from it.
+    pub work: Option<WorkJudged>,
 }
 
-/// One piece of what shows the work of a writer, in the order they are taken.
+/// One piece of what shows the work of a writer, in the order they are taken: checks may change files too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// The diff since the squad began.
-    Diff,
     /// The next check.
     Check,
-    /// The tree once the checks have run.
-    After,
-    /// What they, or somebody else meanwhile, changed.
-    Left,
-    /// What is left of the work, where it was touched.
-    Whole,
-}
-
-/// What a diff says.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Changes {
-    /// The tree it leads to.
-    pub to: String,
-    /// Changed paths.
-    pub files: Vec<String>,
-    /// Those that are gone.
-    pub removed: Vec<String>,
-    /// Those that no tool of the squad wrote, where only its tools can have written: somebody else did.
-    pub foreign: Vec<String>,
-    /// Files that tools of the squad wrote and that hold again what they held before.
-    pub undone: Vec<String>,
+    /// The diff since the squad began.
+    Diff,
 }
 
 /// What became of a file by the squad's tools.
@@ -167,52 +134,20 @@ pub struct Wrote {
     pub after: Option<String>,
 }
 
-impl Changes {
-    /// The paths that are the squad's.
-    pub fn own(&self) -> impl Iterator<Item = &String> {
-        self.files.iter().filter(|path| !self.foreign.contains(path))
-    }
-}
-
 impl Proof {
-    /// The next piece to take once the diff was tried and every check has run: a check may change files too.
-    fn piece_after_checks(&self) -> Option<Piece> {
-        let work = self.work.as_ref().filter(|_| self.ran().next().is_some())?;
-        let changed =
-            self.after.as_ref().is_some_and(|tree| tree.as_ref().is_some_and(|tree| *tree != work.to));
-        let touches = |left: &Changes| left.files.iter().any(|path| work.files.contains(path));
-        match &self.left {
-            _ if self.after.is_none() => Some(Piece::After),
-            None if changed => Some(Piece::Left),
-            Some(Some((_, left))) if self.whole.is_none() && touches(left) => Some(Piece::Whole),
-            _ => None,
-        }
-    }
-
-    /// Changed files of the work that are gone, or are again as they were before it, since the checks ran.
-    pub fn undone(&self) -> Vec<String> {
-        let (Some(work), Some(Some((_, left)))) = (&self.work, &self.left) else { return Vec::new() };
-        let gone = |path: &String| left.removed.contains(path);
-        let back = |path: &String| self.whole.iter().flatten().any(|whole| !whole.files.contains(path));
-        let touched = work.own().filter(|path| left.files.contains(path));
-        let unseen =
-            left.undone.iter().filter(|path| !work.undone.contains(path) && !work.files.contains(path));
-        touched.filter(|path| gone(path) || back(path)).chain(unseen).cloned().collect()
-    }
-
     /// True when a check did not pass.
     pub fn fails(&self) -> bool {
         self.checks.iter().any(|ran| !ran.is_some_and(|(_, passed)| passed))
     }
 
-    /// True when a check ran and did not pass, which more work may mend.
+    /// True when a check ran and did not pass, which more work may fix.
     pub fn was_failed(&self) -> bool {
         self.ran().any(|(_, passed)| !passed)
     }
 
-    /// The `diff_taken` of what changed while the checks ran.
-    pub fn left_at(&self) -> Option<EventRef> {
-        self.left.iter().flatten().map(|(at, _)| *at).next()
+    /// The comparison that is still to be judged.
+    pub fn unjudged(&self) -> Option<EventRef> {
+        self.diff.flatten().filter(|_| self.work.is_none())
     }
 
     /// The `check_ran`s.
@@ -260,12 +195,10 @@ impl Squad {
             phase: None,
             findings: Vec::new(),
             runs: Vec::new(),
-            tree: None,
             shown: None,
             written: BTreeMap::new(),
-            undone: Vec::new(),
             ran_command: false,
-            last_change: None,
+            work: None,
             flags: Vec::new(),
             cache: Caching::of(spec),
         })
@@ -311,21 +244,15 @@ impl Squad {
         })
     }
 
-    /// True when the next piece of what shows a role's work is to be taken, or all are there and it is to be
-    /// proposed. A writer that failed leaves its diff, and its checks where it changed anything.
+    /// True when the next piece of what shows a role's work is to be taken, or all are there and it is to be proposed. A
+    /// writer that failed leaves its checks, where it changed anything, and its diff.
     pub fn is_unproven(&self, role: usize) -> bool {
         let Some(state) = self.roles.get(role) else { return false };
-        let proof = &state.proof;
         match state.stage {
-            _ if proof.awaited.is_some() => false,
+            _ if state.proof.awaited.is_some() => false,
             Stage::Proving => true,
             Stage::Failed(_) if state.kind == RoleKind::Writer && state.tasks > 0 => {
-                let untouched = proof.diff == Some(None) && !proof.incomparable;
-                match self.next_piece(role) {
-                    Some(Piece::Diff) => true,
-                    Some(Piece::Check) => !untouched,
-                    _ => false,
-                }
+                self.next_piece(role).is_some() || state.proof.unjudged().is_some()
             }
             _ => false,
         }
@@ -333,11 +260,14 @@ impl Squad {
 
     /// The next piece of what shows a role's work; none once it is whole.
     pub fn next_piece(&self, role: usize) -> Option<Piece> {
-        let proof = &self.roles.get(role)?.proof;
+        let state = self.roles.get(role)?;
+        // A writer that failed before it changed anything leaves nothing to check.
+        let touched = state.stage == Stage::Proving || self.ran_command || !self.written.is_empty();
+        let checks = touched && state.proof.checks.len() < self.checks.len();
         match () {
-            () if proof.diff.is_none() && self.base.is_some() => Some(Piece::Diff),
-            () if proof.checks.len() < self.checks.len() => Some(Piece::Check),
-            () => proof.piece_after_checks(),
+            () if checks => Some(Piece::Check),
+            () if state.proof.diff.is_none() && self.base.is_some() => Some(Piece::Diff),
+            () => None,
         }
     }
 
@@ -388,17 +318,6 @@ impl Squad {
         self.roles.get(self.lead).is_some_and(|lead| lead.tasks > 1)
     }
 
-    /// What each writer's last work changed.
-    pub fn works(&self) -> impl Iterator<Item = &Changes> {
-        let writers = self.roles.iter().filter(|role| role.kind == RoleKind::Writer);
-        writers.filter_map(|role| role.proof.work.as_ref())
-    }
-
-    /// Files that somebody else changed while the squad worked.
-    pub fn foreign(&self) -> impl Iterator<Item = &String> {
-        self.works().flat_map(|work| &work.foreign)
-    }
-
     /// Open findings of one reviewer, or of all.
     pub fn open_findings(&self, by: Option<usize>) -> impl Iterator<Item = &Finding> {
         let open = self.findings.iter().filter(move |one| one.open && by.is_none_or(|by| one.by == by));
@@ -410,8 +329,7 @@ impl Squad {
         self.roles.iter().flat_map(|role| {
             let checks = role.proof.ran().map(|(at, _)| at);
             let diff = role.proof.diff.flatten();
-            let left = role.proof.left_at();
-            let one = [role.answer, diff, left, role.critique.map(|(at, _)| at), self.cache.hit];
+            let one = [role.answer, diff, role.critique.map(|(at, _)| at), self.cache.hit];
             let all = one.into_iter().flatten().chain(checks).chain(role.history.iter().copied());
             all.map(|at| at.seq).collect::<Vec<_>>()
         })

@@ -9,12 +9,10 @@ use agon::arena::{ArenaPorts, Attendance};
 use agon::assembly::SystemClock;
 use agon::bus::Bus;
 use agon::eventlog::SessionStore;
-use agon::ports::{
-    AppendError, EventLog, FileChange, Head, Preparation, Sandbox, Tool, ToolEnd, Untold, Workspace,
-};
-use agon::protocol::effect::{Order, ToolCall};
+use agon::ports::{AppendError, EventLog, FileChange, Head, Preparation, Sandbox, Tool, ToolEnd, Workspace};
+use agon::protocol::effect::{DiffOrder, Order, ToolCall};
 use agon::protocol::event::{
-    DiffTaken, PathBase, PauseCause, TurnCause, WorkspaceCheckpointed, WorkspaceFingerprinted,
+    DiffTaken, PauseCause, TurnCause, WorkspaceCheckpointed, WorkspaceFingerprinted,
 };
 use agon::protocol::spec::{Blueprint, Limits, Mode, ModelSpec, Risk, RoleSpec, ToolSpec};
 use agon::protocol::{ArenaEvent, Command, Entry, StopCause};
@@ -283,16 +281,12 @@ impl Workspace for Stuck {
         std::future::pending().await
     }
 
-    async fn diff(&self, from: &str, written: &[PathBase]) -> Result<DiffTaken, String> {
-        self.0.diff(from, written).await
+    async fn diff(&self, order: &DiffOrder) -> Result<DiffTaken, String> {
+        self.0.diff(order).await
     }
 
     async fn changes(&self, from: &str) -> Result<Vec<FileChange>, String> {
         self.0.changes(from).await
-    }
-
-    async fn untold(&self, trees: &[String], held: &[PathBase]) -> Result<Option<Untold>, String> {
-        self.0.untold(trees, held).await
     }
 
     async fn content(&self, sha256: &str) -> Result<Vec<u8>, String> {

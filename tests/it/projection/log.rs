@@ -315,7 +315,7 @@ fn after_the_kill() -> Vec<Entry> {
         notice: Notice::Workspace,
         text: "1 file changed while agon was away: check.sh".into(),
     });
-    let fingerprint = WorkspaceFingerprinted { fingerprint: "f".into(), files: 3, git: None };
+    let fingerprint = WorkspaceFingerprinted { fingerprint: "f".into(), files: 3, git: None, ignored: None };
     let second = usage(1400, 1200, 20);
     let cancelled = E::CallCancelled(CallCancelled { call: CallId(1), reason: "the turn is over".into() });
     let completed = SparkCompleted { spark: SPARK, cause: TurnCause::Done, answer: Some(fact(11)) };

@@ -18,7 +18,7 @@ fn a_run_is_reported_in_every_form() {
     assert!(markdown.stdout.contains("## What it cost"), "{markdown}");
     let json = env.run(&["report", "latest", "--format", "json"]);
     let value: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
-    assert_eq!((&value["version"], &value["debates"]), (&3.into(), &serde_json::json!([])));
+    assert_eq!((&value["version"], &value["debates"]), (&4.into(), &serde_json::json!([])));
     let schema: serde_json::Value = serde_json::from_str(&env.run(&["schema", "report"]).stdout).unwrap();
     assert!(jsonschema::validator_for(&schema).unwrap().is_valid(&value));
     let answer = value["session"]["turns"][0]["answer"].as_str().unwrap();

@@ -137,6 +137,7 @@ fn a_squad_whose_checks_ran_in_a_sandbox_is_recorded_and_one_whose_checks_ran_in
 fn whatever_decides_the_result_makes_it_work_anew() {
     let (server, other) = (Server::start(play), Server::start(play));
     let env = project(&server);
+    env.write("work/.gitignore", "*.local\n");
     assert_eq!(calls_of(&env, &server, &[]), CALLS);
     let policy = "[[rules]]\nname = \"mine\"\ntool = \"edit_file\"\naction = \"allow\"\n";
     env.write("policy.toml", policy);
@@ -153,6 +154,14 @@ fn whatever_decides_the_result_makes_it_work_anew() {
                 env.write("work/new.txt", "");
             },
             &|| remove("work/new.txt"),
+            &[],
+        ),
+        (
+            "a small file that git ignores",
+            &|| {
+                env.write("work/settings.local", "loud\n");
+            },
+            &|| remove("work/settings.local"),
             &[],
         ),
         ("the model", &none, &none, &["-m", "mock/other"]),
@@ -214,35 +223,6 @@ fn a_model_that_a_solo_turn_brings_into_a_squads_session_is_known_to_the_cache()
     assert!(cache["providers"]["second"].is_string(), "{changed:?}");
 }
 
-/// A checkout of its own beside the workspace.
-fn checkout(env: &Env, name: &str) -> String {
-    env.write(&format!("{name}/greeting.txt"), BEFORE);
-    env.work().parent().unwrap().join(name).display().to_string()
-}
-
-/// The squad in another folder, under way.
-fn start_in(env: &Env, place: &str) -> std::process::Child {
-    let args = ["squad", TASK, "-v", "-m", "mock/any", "--blueprint", "filers", "--yes", "--sandbox", "none"];
-    env.command(&[&args[..], &["--workspace", place]].concat()).spawn().unwrap()
-}
-
-#[test]
-fn of_two_at_once_one_works_and_both_have_its_answer() {
-    let server = Server::start(play);
-    let env = project(&server);
-    let places = [checkout(&env, "one"), checkout(&env, "two")];
-    let children: Vec<_> = places.iter().map(|place| start_in(&env, place)).collect();
-    for child in children {
-        let output = child.wait_with_output().unwrap();
-        assert!(output.status.success(), "{}", env.scrub(&output.stderr));
-        assert!(env.scrub(&output.stdout).starts_with("Greeted."));
-    }
-    for place in &places {
-        assert_eq!(std::fs::read_to_string(Path::new(place).join("greeting.txt")).unwrap(), AFTER);
-    }
-    assert_eq!(server.requests().len(), CALLS);
-}
-
 #[test]
 fn a_cache_that_cannot_be_used_fails_no_run_and_is_told() {
     let server = Server::start(play);
@@ -300,10 +280,7 @@ fn a_cache_that_cannot_be_written_serves_what_it_has_and_says_what_it_cannot_tak
     assert_eq!(calls_of(&env, &server, &[]), CALLS);
     let team = env.home().join("cache/team");
     let set = |mode| {
-        for folder in ["runs", "new", "locks", "."] {
-            let rights = std::os::unix::fs::PermissionsExt::from_mode(mode);
-            std::fs::set_permissions(team.join(folder), rights).unwrap();
-        }
+        std::fs::set_permissions(&team, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
     };
     set(0o500);
     assert_eq!(calls_of(&env, &server, &[]), 0);
@@ -312,7 +289,7 @@ fn a_cache_that_cannot_be_written_serves_what_it_has_and_says_what_it_cannot_tak
     let ran = squad(&env, &[]);
     set(0o700);
     assert_eq!((ran.code, greeting(&env).as_str()), (0, AFTER), "{ran}");
-    assert!(ran.stderr.contains("\ncache    not stored: `[HOME]/cache/team/new/"), "{ran}");
+    assert!(ran.stderr.contains("\ncache    not stored: `[HOME]/cache/team/"), "{ran}");
     assert!(ran.stderr.contains("Permission denied"), "{ran}");
 }
 
@@ -350,37 +327,4 @@ fn a_command_that_nothing_confined_is_told_as_the_reason_not_to_store() {
     let ran = squad(&env, &[]);
     assert_eq!(ran.code, 0, "{ran}");
     assert!(ran.stderr.contains("cache    not stored: a command ran outside a confining sandbox"), "{ran}");
-}
-
-#[test]
-fn nobody_who_waits_for_another_run_has_to_go_on_waiting() {
-    let (started, go) = (std::sync::mpsc::channel(), std::sync::mpsc::channel::<()>());
-    let (tell, gate) = (std::sync::Mutex::new(started.0), std::sync::Mutex::new(go.1));
-    let server = Server::start(move |request: &Value, n| {
-        if n == 1 {
-            tell.lock().unwrap().send(()).unwrap();
-            let _ = gate.lock().unwrap().recv();
-        }
-        play(request, n)
-    });
-    let env = project(&server);
-    let places = [checkout(&env, "one"), checkout(&env, "two")];
-    let first = start_in(&env, &places[0]);
-    started.1.recv().unwrap();
-    let second = start_in(&env, &places[1]);
-    let waiting = || {
-        let logs = walk(&env.home().join("sessions"));
-        let logs = logs.iter().filter(|path| path.extension().is_some_and(|kind| kind == "jsonl"));
-        logs.filter(|log| std::fs::read_to_string(log).unwrap().contains("cache_get")).count() == 2
-    };
-    while !waiting() {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
-    let pid = rustix::process::Pid::from_child(&second);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    let output = second.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130), "{}", env.scrub(&output.stderr));
-    go.0.send(()).unwrap();
-    assert!(first.wait_with_output().unwrap().status.success());
-    assert_eq!(server.requests().len(), CALLS);
 }

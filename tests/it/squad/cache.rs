@@ -1,6 +1,6 @@
 //! The team cache in the pure session: what is looked up, what is used, what is stored, and why not.
 
-use agon::protocol::effect::{CacheGetOrder, DiffOrder};
+use agon::protocol::effect::CacheGetOrder;
 use agon::protocol::effect::{Effect, OutcomeBody};
 use agon::protocol::event::*;
 use agon::protocol::message::{Part, Role};
@@ -13,15 +13,22 @@ use crate::support::cache::{cache, hit, missed, print};
 use crate::support::squad::*;
 use crate::support::world::*;
 
-/// A squad with the cache on, its task given, its workspace fingerprinted.
+/// A squad with the cache on, its task given, its workspace recorded and fingerprinted.
 pub(super) fn printed(change: impl FnOnce(&mut Spec)) -> World {
+    let mut world = recorded(change);
+    answer(&mut world, is_print, print("before"));
+    world
+}
+
+/// The same before the fingerprint.
+fn recorded(change: impl FnOnce(&mut Spec)) -> World {
     let mut spec = with_blueprint(spec(), blueprint(&[]));
     spec.policy = allow_all();
     spec.cache = cache();
     change(&mut spec);
     let mut world = World::open(spec);
     world.prompt("Mend the clock.");
-    answer(&mut world, |effect| matches!(effect, Effect::Fingerprint { .. }), print("before"));
+    answer(&mut world, is_checkpoint, checkpointed("tree"));
     world
 }
 
@@ -30,24 +37,23 @@ fn found(paths: &[&str], change: impl FnOnce(&mut Spec)) -> World {
     let mut world = printed(change);
     let found = OutcomeBody::CacheHit(hit(&key(&world), paths));
     answer(&mut world, is_get, found);
-    record(&mut world);
     world
 }
 
-pub(super) fn record(world: &mut World) {
-    let (call, attempt, effect) = world.the(|effect| matches!(effect, Effect::Checkpoint { .. }));
-    let body = world.succeed(&effect).unwrap();
-    world.answer(call, attempt, body);
-    answer(world, |effect| matches!(effect, Effect::Fingerprint { .. }), print("before"));
-}
-
-/// A squad whose run was not found, with the workspace recorded and its lead asked for the plan.
+/// A squad whose run was not found, with its lead asked for the plan.
 fn begun() -> World {
     let mut world = printed(|_| {});
     let get = missed(&key(&world), "absent");
     answer(&mut world, is_get, get);
-    record(&mut world);
     world
+}
+
+fn is_print(effect: &Effect) -> bool {
+    matches!(effect, Effect::Fingerprint { .. })
+}
+
+fn is_checkpoint(effect: &Effect) -> bool {
+    matches!(effect, Effect::Checkpoint { .. })
 }
 
 pub(super) fn is_get(effect: &Effect) -> bool {
@@ -134,7 +140,11 @@ fn a_run_that_is_found_is_applied_and_answers_without_a_model() {
 }
 
 fn answer_next(world: &mut World) {
-    answer(world, |effect| matches!(effect, Effect::Fingerprint { .. }), print("after"));
+    if world.session.outstanding().iter().any(|open| is_checkpoint(&world.session.effect(open.call).unwrap()))
+    {
+        answer(world, is_checkpoint, checkpointed("after"));
+    }
+    answer(world, is_print, print("after"));
     let get = missed(&key(world), "absent");
     answer(world, is_get, get);
 }
@@ -151,7 +161,7 @@ fn a_run_that_changed_nothing_needs_no_patch() {
 }
 
 #[test]
-fn what_would_be_written_is_asked_about_whole_and_looked_at_again_after_the_yes() {
+fn what_would_be_written_is_asked_about_whole() {
     let asks = |spec: &mut Spec| spec.policy = Policy::default();
     let mut world = found(&["f"], asks);
     let (call, digest) = world.session.open_asks().remove(0);
@@ -165,10 +175,6 @@ fn what_would_be_written_is_asked_about_whole_and_looked_at_again_after_the_yes(
         })
     };
     world.give(yes(Choice::Once));
-    assert!(
-        !world.session.outstanding().iter().any(|open| is_patch(&world.session.effect(open.call).unwrap()))
-    );
-    answer(&mut world, |effect| matches!(effect, Effect::Fingerprint { .. }), print("before"));
     patched(&mut world);
     assert_eq!(cause(&world), TurnCause::Done);
     whole(&world);
@@ -193,17 +199,6 @@ fn a_run_that_does_not_fit_is_a_miss_that_says_why() {
     };
     let world = found(&["f"], deny);
     assert_eq!(skips(&world)[0].1, "the policy forbids to write `f` (rule `no f`)");
-    asked(&world, "coordinator");
-    whole(&world);
-
-    let mut world = printed(|_| {});
-    let run = OutcomeBody::CacheHit(hit(&key(&world), &["f"]));
-    answer(&mut world, is_get, run);
-    let (call, attempt, effect) = world.the(|effect| matches!(effect, Effect::Checkpoint { .. }));
-    let body = world.succeed(&effect).unwrap();
-    world.answer(call, attempt, body);
-    answer(&mut world, |effect| matches!(effect, Effect::Fingerprint { .. }), print("other"));
-    assert_eq!(skips(&world)[0].1, "the workspace changed while the run was looked up");
     asked(&world, "coordinator");
     whole(&world);
 
@@ -282,7 +277,6 @@ fn commands_outside_a_confining_sandbox_are_not_stored_and_inside_they_are() {
         });
         let get = missed(&key(&world), "absent");
         answer(&mut world, is_get, get);
-        record(&mut world);
         world.model_says(text("The plan."));
         world.model_says(calls(&[("run", json!({})), ("put", json!({"path": "f"}))]));
         world.run_tools();
@@ -323,48 +317,65 @@ fn a_file_that_somebody_else_changed_meanwhile_is_not_stored_as_the_squads() {
     world.model_says(crate::support::squad::answer("It goes.", &[], &[]));
     assert_eq!(
         skips(&world),
-        [(CacheStep::Store, "`f` was changed by another process meanwhile".to_owned())]
+        [(CacheStep::Store, "`f` may have been changed by another process".to_owned())]
     );
     whole(&world);
 }
 
 #[test]
-fn what_a_stored_run_begins_with_is_the_tree_the_key_speaks_of() {
-    let mut world = begun();
+fn a_lookup_that_was_interrupted_continues_and_a_run_that_was_found_is_judged_again() {
+    let resume = |world: &mut World| {
+        let (rules, program) = (agon::protocol::RULES, "t".into());
+        world.give(ArenaEvent::SessionResumed(SessionResumed {
+            rules,
+            program,
+            changed: vec![],
+            active_ms: 0,
+            foreign: false,
+        }));
+        answer(world, is_checkpoint, checkpointed("tree"));
+    };
+    let mut world = printed(|_| {});
+    resume(&mut world);
+    let get = missed(&key(&world), "absent");
+    answer(&mut world, is_get, get);
     work(&mut world);
     put_outcome(&mut world, true);
-    world.prompt("And once more.");
-    answer(&mut world, |effect| matches!(effect, Effect::Fingerprint { .. }), print("between"));
-    // A resume records the workspace before the lookup goes on.
-    let resumed = SessionResumed {
+    assert_eq!(cause(&world), TurnCause::Done);
+
+    let mut world = found(&["f"], |spec| spec.policy = Policy::default());
+    let (first, _) = world.session.open_asks().remove(0);
+    resume(&mut world);
+    let (second, _) = world.session.open_asks().remove(0);
+    assert_ne!(first, second, "a yes to the first says nothing any more");
+    whole(&world);
+
+    let mut world = found(&["f"], |spec| spec.policy = Policy::default());
+    world.give(ArenaEvent::SessionResumed(SessionResumed {
         rules: agon::protocol::RULES,
         program: "t".into(),
         changed: vec![],
         active_ms: 0,
         foreign: false,
-    };
-    world.give(ArenaEvent::SessionResumed(resumed));
-    let tree = |name: &str| {
-        let tree = name.to_owned();
-        OutcomeBody::WorkspaceCheckpointed(WorkspaceCheckpointed { tree, files: 1, skipped: vec![] })
-    };
-    let is_checkpoint = |effect: &Effect| matches!(effect, Effect::Checkpoint { .. });
-    answer(&mut world, is_checkpoint, tree("early"));
-    let get = missed(&key(&world), "absent");
-    answer(&mut world, is_get, get);
-    answer(&mut world, is_checkpoint, tree("late"));
-    answer(&mut world, |effect| matches!(effect, Effect::Fingerprint { .. }), print("between"));
-    plan_and_code(&mut world);
-    match world.the(|effect| matches!(effect, Effect::Diff { .. })).2 {
-        Effect::Diff { order: DiffOrder { from, .. }, .. } => assert_eq!(from, "late", "{}", world.story()),
-        _ => unreachable!(),
-    }
+    }));
+    answer(&mut world, is_checkpoint, checkpointed("changed meanwhile"));
+    assert_eq!(skips(&world), [(CacheStep::Use, "the workspace was changed by another process".to_owned())]);
+    asked(&world, "coordinator");
+    whole(&world);
+}
+
+#[test]
+fn a_squad_with_a_tool_that_is_not_agons_own_is_neither_looked_up_nor_stored() {
+    let world = recorded(|spec| spec.tools[0].source = Some("tracker".to_owned()));
+    let reason = "the tool `look` is not agon's own and may answer otherwise next time".to_owned();
+    assert_eq!(skips(&world), [(CacheStep::Lookup, reason)]);
+    asked(&world, "coordinator");
     whole(&world);
 }
 
 #[test]
 fn a_run_of_a_model_that_nobody_knows_is_neither_looked_up_nor_stored() {
-    let world = printed(|spec| spec.cache = Some(CacheSpec::default()));
+    let world = recorded(|spec| spec.cache = Some(CacheSpec::default()));
     assert_eq!(skips(&world), [(CacheStep::Lookup, "it is not known what answers as `mock/a`".to_owned())]);
     let mut world = world;
     world.run_tools();

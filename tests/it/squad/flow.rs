@@ -13,10 +13,10 @@ fn from_the_plan_to_the_answer_each_role_is_told_what_it_needs() {
     let plan = asked(&world, "coordinator");
     assert!(plan.contains("You are the coordinator.") && plan.contains("Mend the clock."), "{plan}");
     plan_and_code(&mut world);
-    let (call, attempt, _) = world.the(|effect| matches!(effect, Effect::Diff { .. }));
-    world.answer(call, attempt, OutcomeBody::DiffTaken(diff("tree")));
     let (call, attempt, _) = world.the(|effect| matches!(effect, Effect::Check { .. }));
     world.answer(call, attempt, OutcomeBody::CheckRan(check("make test", 1)));
+    let (call, attempt, _) = world.the(|effect| matches!(effect, Effect::Diff { .. }));
+    world.answer(call, attempt, OutcomeBody::DiffTaken(diff("tree")));
     world.run_tools();
     let review = asked(&world, "reviewer");
     for words in
@@ -145,11 +145,11 @@ fn a_check_that_hung_has_not_passed_and_no_claim_of_it_stands() {
     plan.roles[2].revisions = 0;
     let mut world = squad(plan);
     plan_and_code(&mut world);
-    let (call, attempt, _) = world.the(|effect| matches!(effect, Effect::Diff { .. }));
-    world.answer(call, attempt, OutcomeBody::DiffTaken(diff("tree")));
     let (call, attempt, _) = world.the(|effect| matches!(effect, Effect::Check { .. }));
     let hung = CheckRan { exit: None, output: "[ended after 120000 ms]".into(), ..check("make test", 0) };
     world.answer(call, attempt, OutcomeBody::CheckRan(hung));
+    let (call, attempt, _) = world.the(|effect| matches!(effect, Effect::Diff { .. }));
+    world.answer(call, attempt, OutcomeBody::DiffTaken(diff("tree")));
     world.run_tools();
     world.model_says(approve(&[]));
     let last = asked(&world, "coordinator");
@@ -259,8 +259,6 @@ fn a_writer_that_failed_leaves_its_diff_and_what_the_checks_say_of_it() {
     world.run_tools();
     world.model_fails(ErrorKind::Auth);
     assert_eq!(failed_roles(&world), [("coder".to_owned(), TurnCause::ModelFailed)]);
-    let (call, attempt, _) = world.the(|effect| matches!(effect, Effect::Diff { .. }));
-    world.answer(call, attempt, OutcomeBody::DiffTaken(diff("tree")));
     for (command, exit) in [("make lint", 0), ("make test", 1)] {
         let (call, attempt, effect) = world.the(|effect| matches!(effect, Effect::Check { .. }));
         assert!(
@@ -268,6 +266,8 @@ fn a_writer_that_failed_leaves_its_diff_and_what_the_checks_say_of_it() {
         );
         world.answer(call, attempt, OutcomeBody::CheckRan(check(command, exit)));
     }
+    let (call, attempt, _) = world.the(|effect| matches!(effect, Effect::Diff { .. }));
+    world.answer(call, attempt, OutcomeBody::DiffTaken(diff("tree")));
     let last = asked(&world, "coordinator");
     for words in
         ["`coder` failed", "-old\n+new", "7 passed", "1 of 7 failed", "checks after `coder` did not pass"]
@@ -290,17 +290,19 @@ fn a_writer_that_failed_leaves_its_diff_and_what_the_checks_say_of_it() {
     assert!(asked(&world, "coordinator").contains("`coder` left the workspace as it was"));
 }
 
-/// A coder's model is gone, and what it left is being compared or checked.
-fn proving_a_failed_writer(until_check: bool) -> (World, u64, u32) {
+/// A coder's model is gone, and what it left is being checked or compared.
+fn proving_a_failed_writer(checked: bool) -> (World, u64, u32) {
     let mut plan = blueprint(&["make test"]);
     plan.roles[1].model = Some("mock/b".to_owned());
     let mut world = squad(plan);
     world.model_says(text("the plan"));
+    world.model_says(calls(&[("put", serde_json::json!({"path": "f"}))]));
+    world.run_tools();
     world.model_fails(ErrorKind::Auth);
-    let (mut call, mut attempt, _) = world.the(|effect| matches!(effect, Effect::Diff { .. }));
-    if until_check {
-        world.answer(call, attempt, OutcomeBody::DiffTaken(diff("tree")));
-        (call, attempt, _) = world.the(|effect| matches!(effect, Effect::Check { .. }));
+    let (mut call, mut attempt, _) = world.the(|effect| matches!(effect, Effect::Check { .. }));
+    if checked {
+        world.answer(call, attempt, OutcomeBody::CheckRan(check("make test", 0)));
+        (call, attempt, _) = world.the(|effect| matches!(effect, Effect::Diff { .. }));
     }
     (world, call, attempt)
 }
@@ -310,10 +312,10 @@ fn a_turn_that_is_stopped_waits_for_what_proves_the_work_of_a_failed_writer() {
     use agon::protocol::StopCause::Interrupted;
     let stop = ArenaEvent::StopRequested(StopRequested { cause: Interrupted });
     let interrupt = ArenaEvent::InterruptRequested(InterruptRequested { spark: None });
-    for (until_check, wish) in [(false, &stop), (true, &stop), (false, &interrupt), (true, &interrupt)] {
-        let (mut world, call, attempt) = proving_a_failed_writer(until_check);
+    for (checked, wish) in [(false, &stop), (true, &stop), (false, &interrupt), (true, &interrupt)] {
+        let (mut world, call, attempt) = proving_a_failed_writer(checked);
         world.give(wish.clone());
-        assert!(world.session.has_open_turn(), "its check still runs\n{}", world.story());
+        assert!(world.session.has_open_turn(), "its proof still runs\n{}", world.story());
         assert!(world.session.ordered(agon::protocol::CallId(call)).unwrap().cancelled);
         let body = EffectFailed { status: FailStatus::Cancelled, error: "cancelled".to_owned() };
         world.answer(call, attempt, OutcomeBody::EffectFailed(body));

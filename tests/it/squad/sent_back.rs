@@ -7,10 +7,10 @@ use super::*;
 
 /// The coder's work is compared, and its check ends so.
 fn prove(world: &mut World, exit: i32) {
-    let (call, attempt, _) = world.the(|effect| matches!(effect, Effect::Diff { .. }));
-    world.answer(call, attempt, OutcomeBody::DiffTaken(diff("tree")));
     let (call, attempt, _) = world.the(|effect| matches!(effect, Effect::Check { .. }));
     world.answer(call, attempt, OutcomeBody::CheckRan(check("make test", exit)));
+    let (call, attempt, _) = world.the(|effect| matches!(effect, Effect::Diff { .. }));
+    world.answer(call, attempt, OutcomeBody::DiffTaken(diff("tree")));
     world.run_tools();
 }
 

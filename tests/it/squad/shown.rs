@@ -339,11 +339,11 @@ fn what_a_check_leaves_or_undoes_stands_beneath_the_answer() {
         let ran = squad(&env, &[]);
         assert_eq!(ran.code, code, "{ran}");
         let told = match code {
-            0 => "A check or another process changed while the checks ran: junk added, old.txt removed.",
-            _ => "greeting.txt removed.\nThat undid the work in `greeting.txt`.",
+            0 => "Changed by a check or by another process: `junk`, `old.txt`.",
+            _ => "Work that was undone: `greeting.txt`.",
         };
         assert!(ran.stdout.contains(told), "{ran}");
-        let lacks = "error: not done: a check or another process undid the work in `greeting.txt`";
+        let lacks = "error: not done: `greeting.txt` was changed by a check or by another process after it was written";
         assert_eq!(ran.stderr.contains(lacks), code == 1, "{ran}");
         if code == 0 {
             assert!(ran.stderr.contains("changed: greeting.txt, junk, old.txt"), "{ran}");

@@ -30,10 +30,10 @@ fn with_command(command: &'static str, claims: fn() -> Value) -> (Env, Ran) {
 fn given_a_command_of_its_own_that_undoes_all_its_work_then_the_squad_is_not_done() {
     let (env, ran) = with_command("echo hello > greeting.txt", || json!([]));
     assert_eq!(ran.code, 1, "{ran}");
-    let words = "error: not done: nothing that was written is left: `greeting.txt` is as it was before";
+    let words = "error: not done: `greeting.txt` is again as it was before";
     assert!(ran.stderr.contains(words), "{ran}");
     assert!(ran.stderr.contains("files    written and undone again: greeting.txt"), "{ran}");
-    let told = "Written, and as before again when the work was compared: `greeting.txt`.";
+    let told = "Work that was undone: `greeting.txt`.";
     assert!(ran.stdout.contains(told), "{ran}");
     let log = env.run(&["replay", "latest", "--json"]).stdout;
     assert!(log.contains("Written by `coder`, and again as it was before"), "the others are told: {log}");
@@ -84,8 +84,8 @@ fn given_an_ignored_file_of_the_work_that_somebody_removes_after_the_checks_then
     place.set(env.work().join("greeting.txt")).unwrap();
     let ran = squad(&env, &["--check", &format!("grep -q '{}' greeting.txt", AFTER.trim())]);
     assert_eq!(ran.code, 1, "{ran}");
-    assert!(ran.stdout.contains("Changed by another process after the checks: `greeting.txt`."), "{ran}");
-    let words = "error: not done: `greeting.txt` was changed by another process after the checks";
+    assert!(ran.stdout.contains("Work that was undone: `greeting.txt`."), "{ran}");
+    let words = "error: not done: `greeting.txt` is again as it was before";
     assert!(ran.stderr.contains(words), "{ran}");
 }
 

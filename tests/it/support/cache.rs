@@ -24,6 +24,7 @@ pub fn hit(key: &str, paths: &[&str]) -> CacheHit {
         calls: 4,
         tokens: 440,
         micro_usd: 12,
+        ran_commands: false,
         flags: vec![],
         plan: Plan {
             needs: paths
@@ -47,6 +48,7 @@ pub fn print(fingerprint: &str) -> OutcomeBody {
         fingerprint: fingerprint.to_owned(),
         files: 1,
         git: None,
+        ignored: None,
     })
 }
 

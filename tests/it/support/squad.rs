@@ -21,11 +21,11 @@ impl World {
         let last = self.log.iter().rev().find_map(|entry| entry.events.iter().rev().find_map(phase));
         if last.as_deref() == Some("answer") {
             let look = self.session.outstanding().into_iter().find_map(|open| {
-                let Effect::Diff { order: DiffOrder { from, .. }, .. } = self.session.effect(open.call)?
+                let Effect::Diff { order: DiffOrder { shown, .. }, .. } = self.session.effect(open.call)?
                 else {
                     return None;
                 };
-                Some((open, unchanged(&from)))
+                Some((open, unchanged(&shown.unwrap_or_else(|| "tree".to_owned()))))
             });
             if let Some((open, taken)) = look {
                 decided.extend(self.answer(open.call.0, open.attempt, OutcomeBody::DiffTaken(taken)));

@@ -3,10 +3,11 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
+use std::sync::Arc;
 
-use agon::ports::{CacheMiss, TeamCache};
+use agon::ports::CacheMiss;
 
-use super::{Place, get, key, put, sha256};
+use super::{Place, get, key, put};
 use crate::support::env::is_root;
 
 /// The miss, which must be a damage, and that the run is gone afterwards.
@@ -28,162 +29,101 @@ async fn stored() -> Place {
 
 #[tokio::test]
 async fn any_flipped_byte_and_any_cut_is_found_told_and_removed() {
-    let sizes: Vec<(String, usize)> = {
-        let place = stored().await;
-        let files = fs::read_dir(place.entry(&key("a"))).unwrap().map(|file| file.unwrap());
-        files.map(|f| (f.file_name().into_string().unwrap(), f.metadata().unwrap().len() as usize)).collect()
-    };
-    assert_eq!(sizes.len(), 3, "a record and two contents");
-    for (name, size) in sizes {
-        for at in (0..size).step_by(1 + size / 6) {
-            for cut in [false, true] {
-                let place = stored().await;
-                let file = place.entry(&key("a")).join(&name);
-                let mut bytes = fs::read(&file).unwrap();
-                match cut {
-                    true => bytes.truncate(at),
-                    false => bytes[at] ^= 0x20,
-                }
-                fs::write(&file, bytes).unwrap();
-                damage(&place, &format!("{name} at {at}, cut: {cut}")).await;
-            }
+    let place = stored().await;
+    let whole = fs::read(place.entry(&key("a"))).unwrap();
+    for at in (0..whole.len()).step_by(7) {
+        let (mut flipped, cut) = (whole.clone(), whole[..at].to_vec());
+        flipped[at] ^= 0x20;
+        let longer = [&whole[..], &whole[..=at]].concat();
+        for bytes in [flipped, cut, longer] {
+            fs::write(place.entry(&key("a")), bytes).unwrap();
+            damage(&place, &format!("at {at}")).await;
         }
     }
 }
 
 #[tokio::test]
-async fn a_missing_file_and_a_record_of_another_key_are_damage() {
+async fn a_record_of_another_key_is_damage() {
     let place = stored().await;
-    fs::remove_file(place.entry(&key("a")).join(sha256(b"#!/bin/sh\n"))).unwrap();
-    assert!(damage(&place, "content").await.contains("is not there"));
-    fs::remove_file(place.entry(&key("a")).join("run")).unwrap();
-    assert!(damage(&place, "record").await.contains("is not there"));
     put(&place.cache(), &key("b"), "other").await.unwrap();
-    fs::remove_dir_all(place.entry(&key("a"))).unwrap();
     fs::rename(place.entry(&key("b")), place.entry(&key("a"))).unwrap();
     assert!(damage(&place, "renamed").await.contains("another key"));
 }
 
 #[tokio::test]
-async fn links_pipes_and_plain_files_are_never_followed() {
+async fn links_pipes_and_folders_are_never_followed() {
     let place = stored().await;
-    let outside = place.folder.path().join("outside");
-    fs::rename(place.entry(&key("a")), &outside).unwrap();
-    symlink(&outside, place.entry(&key("a"))).unwrap();
-    assert!(damage(&place, "a link to an entry").await.contains("symbolic link"));
-    assert_eq!(fs::read_dir(&outside).unwrap().count(), 3, "what the link pointed to is untouched");
+    let (outside, entry) = (place.folder.path().join("outside"), place.entry(&key("a")));
+    fs::rename(&entry, &outside).unwrap();
+    symlink(&outside, &entry).unwrap();
+    assert!(damage(&place, "a link").await.contains("not an ordinary file"));
+    assert!(fs::read(&outside).unwrap().len() > 100, "what the link pointed to is untouched");
 
-    let content = place.entry(&key("a")).join(sha256(b"#!/bin/sh\n"));
-    fs::remove_file(&content).unwrap();
-    symlink(outside.join(sha256(b"#!/bin/sh\n")), &content).unwrap();
-    assert!(damage(&place, "a link to a content").await.contains("symbolic link"));
-
-    let record = place.entry(&key("a")).join("run");
-    fs::remove_file(&record).unwrap();
-    rustix::fs::mknodat(
-        rustix::fs::CWD,
-        &record,
-        rustix::fs::FileType::Fifo,
-        rustix::fs::Mode::from_raw_mode(0o600),
-        0,
-    )
-    .unwrap();
+    fs::remove_file(&entry).unwrap();
+    let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::from_raw_mode(0o600));
+    rustix::fs::mknodat(rustix::fs::CWD, &entry, kind, mode, 0).unwrap();
     assert!(damage(&place, "a pipe").await.contains("not an ordinary file"));
 
-    fs::remove_dir_all(place.entry(&key("a"))).unwrap();
-    fs::write(place.entry(&key("a")), "a plain file").unwrap();
-    damage(&place, "a plain file").await;
+    fs::remove_file(&entry).unwrap();
+    fs::create_dir_all(entry.join("deep/er")).unwrap();
+    assert!(put(&place.cache(), &key("a"), "done").await.is_err());
+    assert_eq!(fs::read_dir(place.root()).unwrap().count(), 1, "nothing is left half stored");
+    assert!(damage(&place, "a folder").await.contains("not an ordinary file"));
 }
 
 #[tokio::test]
 async fn what_others_can_write_is_not_believed() {
     let place = stored().await;
     let loose = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o722)).unwrap();
-    loose(&place.entry(&key("a")).join("run"));
-    assert!(damage(&place, "record").await.contains("written by other users"));
     loose(&place.entry(&key("a")));
-    assert!(damage(&place, "entry").await.contains("written by other users"));
-    for folder in [place.root().join("runs"), place.root()] {
-        loose(&folder);
-        let miss = get(&place.cache(), &key("a")).await.unwrap_err();
-        assert!(matches!(&miss, CacheMiss::Unusable(words) if words.contains("other users")), "{miss:?}");
-        let error = put(&place.cache(), &key("a"), "done").await.unwrap_err();
-        assert!(error.contains("other users"), "{error}");
-        assert!(place.cache().list().is_err() && place.cache().clear().is_err());
-    }
-    assert!(place.entry(&key("a")).join("run").exists(), "nothing is removed where nothing is believed");
+    assert!(damage(&place, "a run").await.contains("written by other users"));
+    loose(&place.root());
+    let miss = get(&place.cache(), &key("a")).await.unwrap_err();
+    assert!(matches!(&miss, CacheMiss::Unusable(words) if words.contains("other users")), "{miss:?}");
+    let error = put(&place.cache(), &key("a"), "done").await.unwrap_err();
+    assert!(error.contains("other users"), "{error}");
+    assert!(place.cache().list().is_err() && place.cache().clear().is_err());
+    assert!(place.entry(&key("a")).exists(), "nothing is removed where nothing is believed");
 }
 
 #[tokio::test]
-async fn a_cache_that_is_a_link_is_refused() {
-    for link in ["cache/team", "cache/team/runs", "cache/team/new", "cache/team/locks"] {
-        let place = stored().await;
-        let (link, real) = (place.folder.path().join(link), place.folder.path().join("elsewhere"));
-        fs::rename(&link, &real).unwrap();
-        symlink(&real, &link).unwrap();
-        let miss = get(&place.cache(), &key("a")).await.unwrap_err();
-        assert!(matches!(&miss, CacheMiss::Unusable(words) if words.contains("symbolic link")), "{miss:?}");
-        assert!(put(&place.cache(), &key("b"), "done").await.unwrap_err().contains("symbolic link"));
-    }
-}
-
-#[tokio::test]
-async fn a_folder_that_is_a_file_or_open_to_others_is_told_and_done_without() {
-    for name in ["runs", "new", "locks"] {
-        let place = stored().await;
-        let folder = place.root().join(name);
-        fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
-        let miss = get(&place.cache(), &key("a")).await.unwrap_err();
-        assert!(matches!(&miss, CacheMiss::Unusable(words) if words.contains("other users")), "{miss:?}");
-        assert!(put(&place.cache(), &key("b"), "done").await.unwrap_err().contains("other users"));
-        fs::rename(&folder, place.folder.path().join("aside")).unwrap();
-        fs::write(&folder, "precious").unwrap();
-        let miss = get(&place.cache(), &key("a")).await.unwrap_err();
-        assert!(matches!(&miss, CacheMiss::Unusable(words) if words.contains(name)), "{miss:?}");
-        assert!(put(&place.cache(), &key("b"), "done").await.unwrap_err().contains(name));
-        assert_eq!(fs::read_to_string(&folder).unwrap(), "precious");
-    }
-}
-
-#[tokio::test]
-async fn a_link_among_the_locks_harms_nobody() {
-    let place = Place::new();
-    let victim = place.folder.path().join("victim");
-    fs::write(&victim, "precious").unwrap();
-    put(&place.cache(), &key("other"), "done").await.unwrap();
-    fs::create_dir_all(place.root().join("locks")).unwrap();
-    symlink(&victim, place.root().join("locks").join(key("a"))).unwrap();
-    assert_eq!(get(&place.cache(), &key("a")).await, Err(CacheMiss::Absent));
-    put(&place.cache(), &key("a"), "done").await.unwrap();
-    assert!(get(&place.cache(), &key("a")).await.is_ok());
-    assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
-}
-
-#[tokio::test]
-async fn odd_names_are_left_alone_and_counted() {
+async fn a_cache_that_is_a_link_or_a_file_is_refused() {
     let place = stored().await;
-    let runs = place.root().join("runs");
+    let real = place.folder.path().join("elsewhere");
+    fs::rename(place.root(), &real).unwrap();
+    symlink(&real, place.root()).unwrap();
+    let refused = async |words: &str| {
+        let miss = get(&place.cache(), &key("a")).await.unwrap_err();
+        assert!(matches!(&miss, CacheMiss::Unusable(told) if told.contains(words)), "{miss:?}");
+        assert!(put(&place.cache(), &key("b"), "done").await.unwrap_err().contains(words));
+    };
+    refused("symbolic link").await;
+    fs::remove_file(place.root()).unwrap();
+    fs::write(place.root(), "precious").unwrap();
+    refused("not a folder").await;
+    assert_eq!(fs::read_to_string(place.root()).unwrap(), "precious");
+}
+
+#[tokio::test]
+async fn odd_names_are_left_alone() {
+    let place = stored().await;
     let odd = [".hidden", "README", &key("x").to_uppercase(), &key("x")[1..], "a\u{1b}[2J", "\u{e9}"];
     for name in odd {
-        fs::create_dir(runs.join(name)).unwrap();
-        fs::write(runs.join(name).join("run"), "keep").unwrap();
+        fs::write(place.root().join(name), "keep").unwrap();
     }
     let cache = place.cache();
-    assert_eq!(cache.stats().unwrap().ignored, odd.len() as u64);
     assert_eq!(cache.list().unwrap().len(), 1);
     cache.prune().unwrap();
     assert_eq!(cache.clear().unwrap().runs, 1);
     for name in odd {
-        assert_eq!(fs::read_to_string(runs.join(name).join("run")).unwrap(), "keep", "{name}");
+        assert_eq!(fs::read_to_string(place.root().join(name)).unwrap(), "keep", "{name}");
     }
 }
 
 #[tokio::test]
 async fn no_key_is_ever_a_path() {
     let place = stored().await;
-    let outside = place.folder.path().join("outside");
-    fs::create_dir(&outside).unwrap();
-    fs::write(outside.join("run"), "keep").unwrap();
+    fs::write(place.folder.path().join("outside"), "keep").unwrap();
     for bad in
         ["", ".", "..", "../../outside", "/etc", "a/b", &"A".repeat(64), &format!("{}\0", key("a")), "run"]
     {
@@ -192,11 +132,9 @@ async fn no_key_is_ever_a_path() {
             matches!(&miss, CacheMiss::Unusable(words) if words.contains("not a key")),
             "{bad}: {miss:?}"
         );
-        assert!(place.cache().open(bad).await.is_err());
         assert!(put(&place.cache(), bad, "done").await.unwrap_err().contains("not a key"), "{bad}");
     }
-    assert_eq!(fs::read_to_string(outside.join("run")).unwrap(), "keep");
-    assert_eq!(fs::read_dir(place.root().join("locks")).map_or(0, Iterator::count), 0, "no lock either");
+    assert_eq!(fs::read_to_string(place.folder.path().join("outside")).unwrap(), "keep");
 }
 
 #[tokio::test]
@@ -206,12 +144,7 @@ async fn a_read_only_folder_serves_what_it_has_and_says_what_it_cannot_take() {
         println!("skipped: nothing is read-only for this user");
         return;
     }
-    let folders = [place.root().join("runs"), place.root().join("new"), place.root()];
-    let set = |mode| {
-        for folder in &folders {
-            fs::set_permissions(folder, fs::Permissions::from_mode(mode)).unwrap();
-        }
-    };
+    let set = |mode| fs::set_permissions(place.root(), fs::Permissions::from_mode(mode)).unwrap();
     set(0o500);
     let cache = place.cache();
     assert!(get(&cache, &key("a")).await.is_ok());
@@ -229,15 +162,33 @@ async fn a_cache_that_was_never_made_is_empty_and_stays_unmade_when_looked_at() 
     let cache = place.cache();
     assert_eq!((cache.list().unwrap().len(), cache.stats().unwrap().fresh), (0, 0));
     assert_eq!(cache.prune().unwrap().runs, 0);
-    assert_eq!(cache.open(&key("a")).await.unwrap_err(), CacheMiss::Absent);
+    assert_eq!(get(&cache, &key("a")).await.unwrap_err(), CacheMiss::Absent);
     assert!(!place.root().exists());
 }
 
-#[tokio::test]
-async fn nested_folders_in_an_entry_are_removed_with_it() {
-    let place = stored().await;
-    fs::create_dir_all(place.entry(&key("a")).join("deep/er")).unwrap();
-    fs::write(place.entry(&key("a")).join("deep/er/file"), "x").unwrap();
-    assert_eq!(place.cache().clear().unwrap().runs, 1);
-    assert_eq!(fs::read_dir(place.root().join("new")).unwrap().count(), 0);
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn readers_see_whole_runs_while_others_store_prune_and_clear() {
+    let place = Arc::new(stored().await);
+    let writers = (0..3).map(|nth| {
+        let place = Arc::clone(&place);
+        tokio::spawn(async move {
+            for round in 0..40 {
+                put(&place.cache(), &key("a"), &format!("{nth} {round}")).await.unwrap();
+                if round % 10 == 9 {
+                    place.cache().prune().unwrap();
+                }
+            }
+        })
+    });
+    let writers: Vec<_> = writers.collect();
+    while !writers.iter().all(tokio::task::JoinHandle::is_finished) {
+        match get(&place.cache(), &key("a")).await {
+            Ok(_) | Err(CacheMiss::Absent) => {}
+            other => panic!("{other:?}"),
+        }
+        tokio::task::yield_now().await;
+    }
+    for writer in writers {
+        writer.await.unwrap();
+    }
 }

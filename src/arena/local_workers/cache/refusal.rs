@@ -1,22 +1,12 @@
 //! Why a recorded run cannot be applied or stored, in words; touches no cache and no file.
 
-use crate::ports::{CacheMiss, FileError, Untold};
+use crate::ports::{CacheMiss, FileError};
 use crate::protocol::event::PatchRefused;
-
-/// Why a run that looked at such a path is not stored.
-pub(super) fn untold_words(Untold { path, left_out }: &Untold) -> String {
-    match left_out {
-        true => {
-            format!("`{path}` was read or written, which git ignores, so the key does not tell what it held")
-        }
-        false => format!("`{path}` was changed by another process for a while, and read then"),
-    }
-}
 
 pub(super) fn gone(miss: &CacheMiss) -> String {
     match miss {
-        CacheMiss::Absent => "it is not there any more".to_owned(),
-        miss => format!("it cannot be had any more: {miss}"),
+        CacheMiss::Absent => "it is no longer there".to_owned(),
+        miss => format!("it can no longer be used: {miss}"),
     }
 }
 

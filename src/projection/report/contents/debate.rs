@@ -265,7 +265,7 @@ fn convergence(debate: &DebateReport) -> Option<Block<'_>> {
         if probe.collapse {
             after.push(Line::default().with(Look::Warn, "dissent vanished without a stated reason"));
         }
-        if probe.has_parts() {
+        if !probe.parts.is_empty() {
             let parts: Vec<_> = probe.parts.iter().map(wording::part).collect();
             after.push(Line::default().quiet(parts.join(" \u{b7} ")));
         }

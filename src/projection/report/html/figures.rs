@@ -1,7 +1,8 @@
 //! The figures of a debate, drawn as SVG with numbers of our own; every figure is told in words as well.
 
-use crate::projection::report::debate::{DebateReport, Phase, Probe, Rated, Stand};
+use crate::projection::report::debate::{DebateReport, Phase, Rated, Stand};
 use crate::projection::report::wording::{self, spaced};
+use crate::protocol::event::ConvergenceProbed;
 
 use super::markup::Markup;
 
@@ -115,7 +116,7 @@ const TOP: i64 = 18;
 const BOTTOM: i64 = 188;
 
 /// What of a probe a line shows.
-type Measure = fn(&Probe) -> Option<u32>;
+type Measure = fn(&ConvergenceProbed) -> Option<u32>;
 
 /// How agreement grew or fell, phase by phase.
 pub fn convergence(page: &mut Markup, debate: &DebateReport) {
@@ -166,7 +167,7 @@ pub fn convergence(page: &mut Markup, debate: &DebateReport) {
     page.raw("</svg>");
 }
 
-fn points(page: &mut Markup, probes: &[(&Phase, &Probe)]) {
+fn points(page: &mut Markup, probes: &[(&Phase, &ConvergenceProbed)]) {
     for (index, (phase, probe)) in probes.iter().enumerate() {
         let x = across(index, probes.len());
         // Names of many phases would run into each other; the table below has them by number.
@@ -195,7 +196,7 @@ fn below(page: &mut Markup, x: i64, name: &str) {
 }
 
 /// The three lines are named at their ends, moved apart where they end close together.
-fn labels(page: &mut Markup, probes: &[(&Phase, &Probe)]) {
+fn labels(page: &mut Markup, probes: &[(&Phase, &ConvergenceProbed)]) {
     let last = |of: Measure| probes.iter().rev().find_map(|(_, probe)| of(probe));
     let ends = [
         (last(|probe| probe.score_pm), "<text class=\"end score\" x=\"440\" y=\"", "agreement"),

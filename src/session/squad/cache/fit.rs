@@ -6,23 +6,38 @@ use crate::protocol::typed::{ClaimKind, SquadAnswer};
 use crate::session::Session;
 use crate::session::squad::state::Squad;
 
-/// Kept for a run whose last diff does not show what it leaves.
-pub(super) const AFTER_DIFF: &str =
-    "the workspace changed after the last diff: by a check or by another process";
+use super::key::{tools_in_use, unidentified};
 
 impl Session {
     /// Why no run of this squad can ever be stored, so that looking for one is idle: known before it begins.
     pub(super) fn never_fit(&self) -> Option<String> {
-        let squad = self.squad.as_ref()?;
-        let confined = self.spec.as_ref().is_some_and(|spec| spec.workspace.sandbox.confines());
+        let (squad, spec) = (self.squad.as_ref()?, self.spec.as_ref()?);
         let checks = !squad.checks.is_empty() && squad.roles.iter().any(|role| role.writes);
-        (checks && !confined).then(|| "its checks run outside a confining sandbox".to_owned())
+        if checks && !spec.workspace.sandbox.confines() {
+            return Some("its checks run outside a confining sandbox".to_owned());
+        }
+        if !spec.gates.is_empty() {
+            return Some("a gate may judge its calls otherwise next time".to_owned());
+        }
+        let roles = spec.blueprint.iter().flat_map(|blueprint| &blueprint.roles);
+        if let Some(tool) = tools_in_use(spec, roles).find(|tool| tool.source.is_some()) {
+            return Some(format!(
+                "the tool `{}` is not agon's own and may answer otherwise next time",
+                tool.name
+            ));
+        }
+        unidentified(spec).map(|model| format!("it is not known what answers as `{model}`"))
     }
 
-    /// Why the run that has just ended is not stored, if so.
+    /// Why the run that has just ended is not stored, if so. What a run stores is what it leaves, so that a change of
+    /// somebody else would be made again, in the squad's name, wherever the run is applied.
     pub(super) fn unfit_now(&self, squad: &Squad) -> Option<String> {
-        let unfit = self.squad_lacks().or_else(|| squad.cache.unfit.clone());
-        let unfit = unfit.or_else(|| foreign_change(squad)).or_else(|| left_behind(squad));
+        let others = || {
+            let work = squad.work.as_ref()?;
+            let path = work.foreign.first().or(work.unknown.first())?;
+            Some(format!("`{path}` may have been changed by another process"))
+        };
+        let unfit = self.squad_lacks().or_else(|| squad.cache.unfit.clone()).or_else(others);
         unfit.or_else(|| self.flagged_pass(squad))
     }
 
@@ -40,18 +55,4 @@ impl Session {
         });
         flagged.then(|| "its answer claims that checks pass, and nothing shows it".to_owned())
     }
-}
-
-/// A changed file that no tool of the squad wrote.
-fn foreign_change(squad: &Squad) -> Option<String> {
-    let foreign = squad.foreign().next()?;
-    Some(format!("`{foreign}` was changed by another process meanwhile"))
-}
-
-/// Why what the squad leaves is not what its last diff shows. What a run stores is what it leaves, so that anything
-/// else in it would be done again, in somebody else's name, wherever the run is applied.
-fn left_behind(squad: &Squad) -> Option<String> {
-    let shown = squad.tree.as_ref().or(squad.base.as_ref());
-    let differs = squad.last_look().is_some_and(|left| Some(&left.to) != shown);
-    differs.then(|| AFTER_DIFF.to_owned())
 }

@@ -2,53 +2,45 @@
 
 use crate::protocol::effect::{Bare, CacheGetOrder, Order};
 use crate::protocol::event::{
-    ArenaEvent, CacheStep, EffectOrdered, Notice, PathBase, PrepareResult, SparkCompleted, ToolInvoked,
-    TurnCause, WorkspaceFingerprinted,
+    ArenaEvent, CacheStep, EffectOrdered, Notice, PrepareResult, SparkCompleted, ToolInvoked, TurnCause,
 };
-use crate::protocol::message::Args;
 use crate::protocol::need::Need;
 use crate::protocol::spec::{Action, Risk};
 use crate::protocol::{CallId, Choice, EventRef};
 use crate::session::Session;
 
-use super::fit::AFTER_DIFF;
 use super::{Caching, Stage};
 
-const CHANGED: &str = "the workspace changed while the run was looked up";
 const UNCONFINED: &str = "a command ran outside a confining sandbox";
 
 impl Session {
     /// Folds one event into the squad's caching, after the squad's own fold of it.
     pub(in crate::session::squad) fn fold_cache(&mut self, at: EventRef, event: &ArenaEvent) {
         use ArenaEvent as E;
-        self.fold_look(at, event);
-        self.fold_held(event);
         match event {
             E::EffectOrdered(data) => self.fold_cache_order(data),
-            E::WorkspaceFingerprinted(data) => self.fold_print(data.call, &data.body),
-            E::CacheHit(data) => self.when_awaited(data.call, |cache| {
-                cache.hit = Some(at);
-                cache.stage = Stage::Looked;
-            }),
-            E::CacheMissed(data) => self.when_awaited(data.call, |cache| cache.stage = Stage::Looked),
+            E::WorkspaceFingerprinted(data) => {
+                self.when_awaited(data.call, |cache| cache.print = Some(data.body.clone()));
+            }
+            E::CacheHit(data) => self.when_awaited(data.call, |cache| cache.hit = Some(at)),
+            E::CacheMissed(data) => self.when_awaited(data.call, |cache| cache.stage = Stage::Over),
             E::CacheStored(data) => self.when_awaited(data.call, |cache| cache.stage = Stage::Ended),
-            E::PatchApplied(data) => self.when_awaited(data.call, |cache| cache.stage = Stage::Patched),
+            E::PatchApplied(data) => self.when_awaited(data.call, |cache| cache.stage = Stage::Applied),
             E::PatchRefused(data) => self.when_awaited(data.call, |cache| {
                 cache.stage = Stage::Over;
                 // A run that is gone says nothing of the workspace.
                 if !data.body.path.is_empty() {
-                    cache.spoil(CHANGED);
+                    cache.spoil("the workspace changed while the run was looked up");
                 }
             }),
-            E::WorkspaceCheckpointed(data) => self.fold_recorded(data.call, Some(&data.body.tree)),
             E::EffectFailed(data) => self.fold_cache_failed(data.call),
             E::CallLost(data) => self.fold_cache_failed(data.call),
             E::PolicyDecided(data) if data.action == Action::Allow && self.is_hit(data.tool_use) => {
-                self.with_cache(|cache| cache.stage = Stage::Allowed);
+                self.with_cache(|cache| cache.approved = true);
             }
-            E::ApprovalRequested(data) if self.is_hit(data.tool_use) => self.with_cache(|cache| {
-                (cache.stage, cache.awaited) = (Stage::Asking, Some(data.call));
-            }),
+            E::ApprovalRequested(data) if self.is_hit(data.tool_use) => {
+                self.with_cache(|cache| cache.awaited = Some(data.call));
+            }
             E::ApprovalAnswered(data) => self.fold_hit_answered(data.call, &data.choice),
             E::CacheSkipped(data) => self.with_cache(|cache| {
                 cache.awaited = None;
@@ -71,77 +63,6 @@ impl Session {
         }
     }
 
-    /// What the trees recorded on the way say of others: between two calls of the squad nothing changes by itself.
-    fn fold_look(&mut self, at: EventRef, event: &ArenaEvent) {
-        use ArenaEvent as E;
-        match event {
-            E::EffectOrdered(data) => match data.effect {
-                Order::Checkpoint(Bare) => self.with_cache(|cache| {
-                    cache.stale = false;
-                    cache.looking.insert(data.call);
-                }),
-                Order::Diff(_) => self.with_cache(|cache| {
-                    cache.looking.insert(data.call);
-                }),
-                Order::Check(_) | Order::Patch(_) => self.with_cache(Caching::look_away),
-                _ => {}
-            },
-            E::ToolInvoked(data) if self.use_mut(data.tool_use).is_some_and(|one| one.may_change()) => {
-                self.with_cache(Caching::look_away);
-            }
-            E::ModelAnswered(_) => self.with_cache(|cache| cache.stale = true),
-            E::WorkspaceCheckpointed(data) => self.with_cache(|cache| {
-                cache.trees.insert(data.body.tree.clone());
-                cache.see(data.call, &data.body.tree);
-            }),
-            E::DiffTaken(data) => {
-                self.with_cache(|cache| {
-                    cache.trees.insert(data.body.to.clone());
-                    cache.see(data.call, &data.body.to);
-                });
-                let left = self
-                    .squad
-                    .as_ref()
-                    .is_some_and(|squad| squad.roles.iter().any(|role| role.proof.left_at() == Some(at)))
-                    && !data.body.files.is_empty();
-                if left {
-                    self.with_cache(|cache| cache.spoil(AFTER_DIFF));
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// What file tools looked at or wrote. What a call that cannot be done was about, only its arguments tell.
-    fn fold_held(&mut self, event: &ArenaEvent) {
-        use ArenaEvent as E;
-        let of = |base: &PathBase| (base.path.clone(), base.sha256.clone());
-        let held: Vec<(String, Option<String>)> = match event {
-            E::ToolPrepared(data) => match &data.body.result {
-                PrepareResult::Ready(plan) => plan.paths().map(of).collect(),
-                PrepareResult::Unfit(_) => {
-                    let path = match self.asked(data.body.tool_use) {
-                        Some((_, Args::Json(args))) => args.get("path").and_then(|path| path.as_str()),
-                        _ => None,
-                    };
-                    path.and_then(|path| self.beneath(path)).map(|path| (path, None)).into_iter().collect()
-                }
-                PrepareResult::Unknown(_) => Vec::new(),
-            },
-            E::ToolResolved(data) => data.body.seen.iter().map(of).collect(),
-            _ => return,
-        };
-        self.with_cache(|cache| cache.held.extend(held));
-    }
-
-    /// A path as a model wrote it, relative to the workspace.
-    pub(in crate::session::squad) fn beneath(&self, path: &str) -> Option<String> {
-        let root = &self.spec.as_ref()?.workspace.root;
-        let path = path.strip_prefix(root.as_str()).map_or(path, |rest| rest.trim_start_matches('/'));
-        let parts: Vec<&str> = path.split('/').filter(|part| *part != ".").collect();
-        (!path.starts_with('/') && !parts.contains(&"..")).then(|| parts.join("/"))
-    }
-
     fn when_awaited(&mut self, call: CallId, change: impl FnOnce(&mut Caching)) {
         self.with_cache(|cache| {
             if cache.awaited == Some(call) {
@@ -153,89 +74,35 @@ impl Session {
 
     fn fold_cache_order(&mut self, data: &EffectOrdered) {
         let confined = self.spec.as_ref().is_some_and(|spec| spec.workspace.sandbox.confines());
-        self.with_cache(|cache| {
-            let next = match (&data.effect, cache.stage) {
-                (Order::Fingerprint(Bare), Stage::Begun) => Stage::Printing,
-                (Order::Fingerprint(Bare), Stage::Recorded) => Stage::Binding,
-                (Order::CacheGet(CacheGetOrder { key }), Stage::Printed) => {
-                    cache.key = Some(key.clone());
-                    Stage::Looking
-                }
-                (Order::Checkpoint(Bare), Stage::Looked) => Stage::Recording,
-                (Order::Patch(_), Stage::Allowed | Stage::Bound) => Stage::Patching,
-                (Order::CachePut(_), Stage::Closing) => Stage::Storing,
-                (Order::Check(_), _) => {
-                    if !confined {
-                        cache.spoil(UNCONFINED);
-                    }
-                    return;
-                }
-                _ => return,
-            };
-            cache.stage = next;
-            cache.awaited = Some(data.call);
-        });
-    }
-
-    fn fold_print(&mut self, call: CallId, taken: &WorkspaceFingerprinted) {
-        self.when_awaited(call, |cache| match (cache.stage, &cache.print) {
-            (Stage::Printing, _) => {
-                cache.print = Some((taken.fingerprint.clone(), taken.git.clone()));
-                cache.stage = Stage::Printed;
+        self.with_cache(|cache| match &data.effect {
+            Order::Fingerprint(Bare) | Order::Patch(_) | Order::CachePut(_) => {
+                cache.awaited = Some(data.call);
             }
-            (Stage::Binding, Some((first, git))) => {
-                let same = (first, git) == (&taken.fingerprint, &taken.git);
-                cache.stage = if cache.hit.is_some() { Stage::Bound } else { Stage::Over };
-                if !same {
-                    cache.spoil(CHANGED);
-                }
+            Order::CacheGet(CacheGetOrder { key }) => {
+                (cache.awaited, cache.key) = (Some(data.call), Some(key.clone()));
             }
+            Order::Check(_) if !confined => cache.spoil(UNCONFINED),
             _ => {}
         });
-    }
-
-    fn fold_recorded(&mut self, call: CallId, tree: Option<&String>) {
-        let recording = self.squad.as_ref().is_some_and(|squad| squad.cache.stage == Stage::Recording);
-        if recording {
-            let mut bound = None;
-            self.when_awaited(call, |cache| match tree {
-                Some(tree) => {
-                    cache.stage = Stage::Recorded;
-                    bound = Some(tree.clone());
-                }
-                None => cache.unbound("the workspace could not be recorded"),
-            });
-            // Nobody may write before this tree, and the key speaks of no other.
-            if let (Some(squad), Some(_)) = (self.squad.as_mut(), &bound) {
-                squad.base = bound;
-            }
-        }
     }
 
     /// An effect for the cache failed, was stopped or was lost.
     fn fold_cache_failed(&mut self, call: CallId) {
-        self.fold_recorded(call, None);
         self.when_awaited(call, |cache| match cache.stage {
-            Stage::Printing => cache.stage = Stage::Printed,
-            Stage::Looking => cache.stage = Stage::Looked,
-            Stage::Binding => cache.unbound("the workspace could not be fingerprinted again"),
-            Stage::Patching => {
+            Stage::Closing => cache.stage = Stage::Ended,
+            _ if cache.approved => {
                 cache.spoil("a recorded run could not be applied");
                 cache.stage = Stage::Over;
             }
-            Stage::Storing => cache.stage = Stage::Ended,
-            _ => {}
+            _ if cache.key.is_some() => cache.stage = Stage::Over,
+            _ => cache.spoil("the workspace could not be fingerprinted"),
         });
     }
 
-    /// A yes may come days later: the workspace is looked at once more before anything is applied.
     fn fold_hit_answered(&mut self, call: CallId, choice: &Choice) {
         let is_hit = self.squad.as_ref().is_some_and(|squad| squad.cache.awaited == Some(call));
         let denied = matches!(choice, Choice::Deny(_));
-        self.when_awaited(call, |cache| {
-            cache.approved = !denied;
-            cache.stage = if denied { Stage::Bound } else { Stage::Recorded };
-        });
+        self.when_awaited(call, |cache| cache.approved = !denied);
         if denied && !is_hit {
             self.with_cache(|cache| cache.spoil("a person refused a call"));
         }
@@ -250,18 +117,14 @@ impl Session {
         });
     }
 
-    /// A lookup goes on after a break, unless its key no longer holds; work that was broken off is not stored.
+    /// A lookup continues after a break, unless its key no longer holds; work that was broken off is not stored. A
+    /// recorded yes may be anybody's: the run that was found is judged again, but for one that is being applied.
     fn fold_cache_resumed(&mut self, changed: bool) {
         self.with_cache(|cache| match cache.stage {
-            Stage::Closing | Stage::Storing | Stage::Ended | Stage::Patching | Stage::Patched => {}
             Stage::Over => cache.spoil("the run was interrupted and resumed"),
-            _ if changed => cache.give_up("settings changed while the run was looked up"),
-            // A recorded yes may have been written by anybody: the workspace is looked at and the run judged again.
-            Stage::Asking | Stage::Recorded | Stage::Binding | Stage::Bound | Stage::Allowed
-                if cache.hit.is_some() =>
-            {
-                (cache.approved, cache.awaited, cache.stage) = (false, None, Stage::Recorded);
-            }
+            Stage::Looking if cache.approved && cache.awaited.is_some() => {}
+            Stage::Looking if changed => cache.give_up("settings changed while the run was looked up"),
+            Stage::Looking if cache.hit.is_some() => (cache.approved, cache.awaited) = (false, None),
             _ => {}
         });
     }
@@ -322,29 +185,6 @@ impl Session {
 }
 
 impl Caching {
-    /// The squad may change the workspace from here on.
-    fn look_away(&mut self) {
-        self.known = None;
-        self.looking.clear();
-    }
-
-    /// A tree was recorded.
-    fn see(&mut self, call: CallId, tree: &str) {
-        if !self.looking.remove(&call) {
-            return;
-        }
-        if self.stage == Stage::Over && self.known.as_ref().is_some_and(|known| known != tree) {
-            self.spoil("the workspace was changed by another process while the squad worked");
-        }
-        self.known = Some(tree.to_owned());
-    }
-
-    /// Nobody knows whether the recorded tree is the one the key speaks of.
-    fn unbound(&mut self, reason: &str) {
-        self.spoil(reason);
-        self.stage = if self.hit.is_some() { Stage::Bound } else { Stage::Over };
-    }
-
     /// The squad works without what was looked up.
     fn give_up(&mut self, reason: &str) {
         (self.stage, self.awaited) = (Stage::Over, None);

@@ -1,21 +1,21 @@
 //! What a squad's result depends on, as one digest: the key of the team cache; pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use crate::protocol::RULES;
-use crate::protocol::event::ArenaEvent;
+use crate::protocol::event::{ArenaEvent, WorkspaceFingerprinted};
 use crate::protocol::expand::{ExpandError, digest_of};
 use crate::protocol::message::{Message, Part};
-use crate::protocol::spec::{Blueprint, ModelSpec, PersonaSpec, Risk, RoleSpec, Rule, Spec, ToolSpec};
+use crate::protocol::spec::{Risk, RoleSpec, Rule, Spec, ToolSpec};
 use crate::session::Session;
 
 use super::super::state::tools_of;
 
 /// Changes when the meaning of a key does.
-const FORM: &str = "agon-run-1";
+const FORM: &str = "agon-run-2";
 
 /// What a key holds beside the spec.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +28,8 @@ pub struct Asked<'a> {
     pub fingerprint: &'a str,
     /// What `.git` holds beside its objects and its index, from there too.
     pub git: Option<&'a str>,
+    /// Small files that git ignores, from there too.
+    pub ignored: Option<&'a str>,
     /// What a person allowed for the rest of the session.
     pub grants: &'a [Rule],
     /// What the lead last saw of each file.
@@ -38,75 +40,40 @@ pub struct Asked<'a> {
     pub ratio: u64,
 }
 
-/// The key of a squad's run: SHA-256 over canonical JSON of everything that decides its result, in hex.
+/// The key of a squad's run: SHA-256 over canonical JSON of everything that may decide its result, in hex.
 ///
-/// In the key, from the spec:
-/// - `program` and the decision rules: what agon says to a role, and when, is part of the program;
-/// - `blueprint`: lead, roles in order, checks; not its name, which nobody is told;
-/// - `personas` that roles name: id, text, tools, model, temperature, effort; not description and stance, which a
-///   squad is not shown, nor personas no role is;
-/// - `models` that roles use: name, window, output, temperature, how typed answers are asked for; price only
-///   where money is limited, since it decides nothing else; not the family, which only debates count, nor the
-///   fallbacks: a run in which one stood in is not stored;
-/// - `effort` of the session, where a role has none of its own;
-/// - what answers under the name of each model's provider (`cache.providers`);
-/// - `tools` a role may use: name, description, schema, risk, cap of output; not `repeatable`, which only a
-///   resume asks for;
-/// - `policy`, rule names and reasons included, since a refusal quotes them, and what a person granted;
-/// - `limits`: a tool's time and the room for output shape results; what earlier turns have used, where tokens
-///   or money are limited;
-/// - `instructions`: their texts in order; not their paths, which are not shown;
-/// - `cache.environment`, the variables that commands see, where commands may run;
-/// - `workspace.sandbox` and `places` whole and `git_head`, which commands can see; the root, and what `.git` holds (branch,
-///   tags, references, configuration), only where commands may run, since files and prompts speak of paths beneath the
-///   root and no file tool shows `.git` to a run that is stored.
+/// From the spec all that may decide anything. Left out are the seed, which decides delays only, and where instructions
+/// come from, since only their texts are shown. The workspace's path, the variables that commands see and what `.git`
+/// holds (branch, tags, references, configuration) count only where commands may run: files and prompts speak of paths
+/// in the workspace, and no file tool shows `.git` to a run that is stored.
 ///
-/// From the turn: what the lead is told (earlier turns with it), the schema of the answer, what it has seen of
-/// files, and the workspace's fingerprint.
-///
-/// Not in the key: session id, seed (it decides delays only), retry delays, the clock, where the program is,
-/// who asked, and how many files were counted.
+/// From the turn: what the lead is told (earlier turns with it), the schema of the answer, what it has seen of files,
+/// what earlier turns have used where tokens or money are limited, the workspace's fingerprint, and small files that git
+/// ignores. Session id, clock and user are in no key.
 pub fn cache_key(spec: &Spec, asked: &Asked<'_>) -> String {
-    let none = Blueprint { name: String::new(), lead: None, roles: Vec::new(), checks: Vec::new() };
-    let blueprint = spec.blueprint.as_ref().unwrap_or(&none);
-    let personas: Vec<&PersonaSpec> = personas_of(spec, blueprint);
-    let models = models_of(spec, blueprint);
-    let tools = tools_in_use(spec, &blueprint.roles);
+    let roles = spec.blueprint.iter().flat_map(|blueprint| &blueprint.roles);
+    let checks = spec.blueprint.as_ref().is_some_and(|blueprint| !blueprint.checks.is_empty());
+    let may_run = checks || tools_in_use(spec, roles).any(|tool| tool.risk >= Risk::Execute);
     let has_budget = spec.limits.max_tokens.is_some() || spec.limits.max_micro_usd.is_some();
-    let may_run = !blueprint.checks.is_empty() || tools.iter().any(|tool| tool.risk >= Risk::Execute);
-    let cache = spec.cache.clone().unwrap_or_default();
-    let answers = models.iter().filter_map(|model| {
-        let provider = model.name.split('/').next().unwrap_or_default();
-        Some((provider, cache.providers.get(provider)?))
-    });
+    let mut spec = Spec { seed: 0, ..spec.clone() };
+    spec.instructions.iter_mut().for_each(|one| one.path.clear());
+    if !may_run {
+        spec.workspace.root.clear();
+        spec.cache.iter_mut().for_each(|cache| cache.environment = None);
+    }
     let value = json!({
         "form": FORM,
-        "program": spec.program,
         "rules": RULES,
-        "lead": blueprint.lead,
-        "roles": blueprint.roles,
-        "checks": blueprint.checks,
-        "personas": personas.iter().map(|persona| persona_part(persona)).collect::<Vec<_>>(),
-        "models": models.iter().map(|model| model_part(model, spec)).collect::<Vec<_>>(),
-        "effort": spec.effort,
-        "providers": answers.collect::<BTreeMap<_, _>>(),
-        "tools": tools.iter().map(|tool| tool_part(tool)).collect::<Vec<_>>(),
-        "policy": spec.policy,
+        "spec": spec,
         "grants": asked.grants,
-        "limits": spec.limits,
         "spent": has_budget.then_some(asked.spent),
         "ratio": asked.ratio,
-        "instructions": spec.instructions.iter().map(|one| &one.text).collect::<Vec<_>>(),
-        "sandbox": spec.workspace.sandbox,
-        "places": spec.workspace.places,
-        "git_head": spec.workspace.git_head,
-        "environment": cache.environment.as_ref().filter(|_| may_run),
-        "root": may_run.then_some(&spec.workspace.root),
         "git": asked.git.filter(|_| may_run),
         "said": asked.said.iter().map(|one| json!([one.role, one.parts])).collect::<Vec<_>>(),
         "schema": asked.schema,
         "seen": asked.seen,
         "fingerprint": asked.fingerprint,
+        "ignored": asked.ignored,
     });
     digest_of(&canonical(value))
 }
@@ -124,40 +91,23 @@ fn canonical(value: Value) -> Value {
     }
 }
 
-fn personas_of<'a>(spec: &'a Spec, blueprint: &Blueprint) -> Vec<&'a PersonaSpec> {
-    let named = |persona: &&PersonaSpec| blueprint.roles.iter().any(|role| role.persona == persona.id);
-    let mut personas: Vec<&PersonaSpec> = spec.personas.iter().filter(named).collect();
-    personas.sort_by(|a, b| a.id.cmp(&b.id));
-    personas
-}
-
-/// The models roles begin with: their own, their persona's, else the default.
-fn models_of<'a>(spec: &'a Spec, blueprint: &Blueprint) -> Vec<&'a ModelSpec> {
-    let roles = blueprint.roles.iter();
-    let names: Vec<&str> =
-        roles.filter_map(|role| spec.model_for(role.model.as_deref(), &role.persona)).collect();
-    // Which role has which follows from the roles, the personas and the first of these.
-    let rest = spec.models.iter().skip(1).filter(|model| names.contains(&model.name.as_str()));
-    let mut rest: Vec<&ModelSpec> = rest.collect();
-    rest.sort_by(|a, b| a.name.cmp(&b.name));
-    let first = spec.models.first().filter(|model| names.contains(&model.name.as_str()));
-    first.into_iter().chain(rest).collect()
-}
-
 /// The first model a role begins with of which it is not known what answers under its provider's name.
-fn unidentified(spec: &Spec) -> Option<&str> {
-    let blueprint = spec.blueprint.as_ref()?;
-    let known = |model: &ModelSpec| {
-        let provider = model.name.split('/').next().unwrap_or_default();
-        spec.cache.as_ref().is_some_and(|cache| cache.providers.contains_key(provider))
-    };
-    let models = models_of(spec, blueprint);
-    models.into_iter().find(|model| !known(model)).map(|model| model.name.as_str())
+pub fn unidentified(spec: &Spec) -> Option<&str> {
+    let roles = &spec.blueprint.as_ref()?.roles;
+    let mut models = roles.iter().filter_map(|role| spec.model_for(role.model.as_deref(), &role.persona));
+    models.find(|model| {
+        let provider = model.split('/').next().unwrap_or_default();
+        !spec.cache.as_ref().is_some_and(|cache| cache.providers.contains_key(provider))
+    })
 }
 
-fn tools_in_use<'a>(spec: &'a Spec, roles: &[RoleSpec]) -> Vec<&'a ToolSpec> {
-    let used = |tool: &&ToolSpec| roles.iter().any(|role| tools_of(spec, role).contains(&tool.name));
-    spec.tools.iter().filter(used).collect()
+/// The tools that any of these roles may use.
+pub fn tools_in_use<'a>(
+    spec: &'a Spec,
+    roles: impl IntoIterator<Item = &'a RoleSpec>,
+) -> impl Iterator<Item = &'a ToolSpec> {
+    let used: BTreeSet<String> = roles.into_iter().flat_map(|role| tools_of(spec, role)).collect();
+    spec.tools.iter().filter(move |tool| used.contains(&tool.name))
 }
 
 /// The same message without the `[e42]` in front of its texts.
@@ -172,59 +122,10 @@ fn without_reference(message: &Message) -> Arc<Message> {
     Arc::new(Message { parts: parts.collect(), ..message.clone() })
 }
 
-fn persona_part(persona: &PersonaSpec) -> Value {
-    let PersonaSpec { id, description: _, stance: _, model, tools, temperature_pm, effort, text } = persona;
-    json!([id, model, tools, temperature_pm, effort, text])
-}
-
-fn model_part(model: &ModelSpec, spec: &Spec) -> Value {
-    let ModelSpec {
-        name,
-        family: _,
-        context,
-        max_output,
-        price,
-        structured,
-        temperature_pm,
-        refuses,
-        images,
-        fallbacks: _,
-    } = model;
-    let price = price.filter(|_| spec.limits.max_micro_usd.is_some());
-    let images = images.then_some("images");
-    json!([name, context, max_output, price, structured, temperature_pm, refuses, images])
-}
-
-fn tool_part(tool: &ToolSpec) -> Value {
-    let ToolSpec {
-        name,
-        description,
-        schema,
-        risk,
-        repeatable: _,
-        output_cap,
-        family: _,
-        source: _,
-        inside: _,
-    } = tool;
-    json!([name, description, schema, risk, output_cap])
-}
-
 impl Session {
-    /// The key of the open turn, or why it has none.
-    pub(super) fn this_key(&self) -> Result<String, String> {
-        if self.spec.as_ref().is_some_and(|spec| !spec.gates.is_empty()) {
-            return Err("a gate may judge its calls otherwise next time".to_owned());
-        }
-        if let Some(model) = self.spec.as_deref().and_then(unidentified) {
-            return Err(format!("it is not known what answers as `{model}`"));
-        }
-        self.made_key().ok_or_else(|| "what was said before is no longer known".to_owned())
-    }
-
-    fn made_key(&self) -> Option<String> {
+    /// The key of the open turn; none where something that was said is no longer known.
+    pub(super) fn this_key(&self, print: &WorkspaceFingerprinted) -> Option<String> {
         let (spec, squad, turn) = (self.spec.as_ref()?, self.squad.as_ref()?, self.turn.as_ref()?);
-        let (fingerprint, git) = squad.cache.print.as_ref()?;
         let lead = self.sparks.get(&squad.roles.get(squad.lead)?.spark?)?;
         let transcript = lead.transcript();
         let items = transcript.iter().filter(|item| !item.is_pinned()).chain(&lead.queue);
@@ -241,8 +142,9 @@ impl Session {
             &Asked {
                 said: said.collect::<Result<_, ExpandError>>().ok()?,
                 schema: turn.schema.as_ref(),
-                fingerprint,
-                git: git.as_deref(),
+                fingerprint: &print.fingerprint,
+                git: print.git.as_deref(),
+                ignored: print.ignored.as_deref(),
                 grants: &self.grants,
                 seen: lead.seen.clone(),
                 spent: turn.spent_before,

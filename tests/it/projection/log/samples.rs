@@ -96,14 +96,7 @@ pub fn teamwork() -> Vec<E> {
         E::FindingClosed(FindingClosed { id: "F1".into(), source: fact(2) }),
         E::CheckRan(answered(7, check)),
         E::DiffTaken(answered(8, diff)),
-        E::CodeProposed(CodeProposed {
-            spark: SPARK,
-            diff: Some(fact(4)),
-            checks: vec![fact(3)],
-            left: None,
-            undone: vec![],
-            foreign: vec![],
-        }),
+        E::CodeProposed(CodeProposed { spark: SPARK, diff: Some(fact(4)), checks: vec![fact(3)] }),
         E::RoleFailed(RoleFailed { role: "coder".into(), spark: SPARK, cause: TurnCause::Limit }),
     ]
 }
