@@ -41,8 +41,8 @@ pub enum WireError {
     /// The workspace cannot be opened.
     #[error("{0}")]
     Workspace(String),
-    /// The workspace holds the state or the configuration of agon itself.
-    #[error("`{}` holds agon's own files (`{}`), which no tool may touch", workspace.display(), own.display())]
+    /// The workspace holds the state or the configuration of agon itself, or is in it.
+    #[error("`{}` holds agon's own files or is among them (`{}`), which no tool may touch", workspace.display(), own.display())]
     HoldsOwn {
         /// The workspace.
         workspace: PathBuf,

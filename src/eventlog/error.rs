@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::chain::Header;
 use super::summary::SessionSummary;
 use crate::projection::phrases;
+use crate::protocol::text::quoted;
 use crate::protocol::{Entry, FORMAT};
 
 /// Why a session cannot be found, opened, read, copied or removed.
@@ -29,7 +30,7 @@ pub enum LogError {
         matches: Vec<SessionSummary>,
     },
     /// The id is not a UUID in its usual lower-case spelling.
-    #[error("`{0}` is not a session id")]
+    #[error("`{}` is not a session id", brief(.0))]
     BadId(String),
     /// A session of this id is already there.
     #[error("session `{0}` already exists")]
@@ -183,4 +184,10 @@ fn listed(matches: &[SessionSummary]) -> String {
 
 fn holder(pid: Option<u32>) -> String {
     pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
+}
+
+/// The beginning of a name that a file gives, on one line.
+fn brief(name: &str) -> String {
+    let begin: String = name.chars().take(64).collect();
+    quoted(begin.as_bytes()).trim_matches('"').to_owned()
 }

@@ -9,6 +9,7 @@ use crate::projection::context_usage::Filled;
 use crate::projection::costs::{CostRow, Costs, Scope, Tally};
 use crate::projection::phrases;
 use crate::projection::safe_text::safe_line;
+use crate::projection::visible;
 use crate::projection::telling::{Kind, Scene, Telling, face, line_of};
 use crate::projection::why::{Audit, Cause, Reasons};
 use crate::projection::wrapping::WIDTH;
@@ -79,7 +80,9 @@ fn question_words(board: &Board) -> impl Iterator<Item = String> {
 
 /// The calls that wait for an answer.
 fn ask_words(board: &Board) -> Option<String> {
-    let open = board.approvals.iter().map(|ask| format!("{}: {} ({})", ask.tool, ask.target, ask.call));
+    let target = |target| visible::collapsed(&visible::shown(target));
+    let open =
+        board.approvals.iter().map(|ask| format!("{}: {} ({})", ask.tool, target(&ask.target), ask.call));
     (!board.approvals.is_empty()).then(|| open.collect::<Vec<_>>().join(", "))
 }
 

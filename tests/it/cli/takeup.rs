@@ -247,7 +247,8 @@ fn a_session_without_an_entry_says_so_and_is_neither_damaged_nor_fine() {
 #[test]
 fn a_workspace_that_holds_agons_own_files_is_refused() {
     let env = scripted(HELLO);
-    for workspace in ["..", "../home"] {
+    std::fs::create_dir_all(env.home().join("sessions")).unwrap();
+    for workspace in ["..", "../home", "../home/sessions"] {
         let ran = env.run(&["run", "greet", "--workspace", workspace]);
         assert_eq!(ran.code, 2, "{ran}");
         assert!(ran.stderr.contains("holds agon's own files"), "{ran}");

@@ -74,6 +74,25 @@ fn a_pipe_that_git_waits_for_costs_the_commit_and_not_the_session() {
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "hello\n"), "{ran}");
 }
 
+/// In the sandbox `local` git is asked for the user's own settings where the session works.
+#[test]
+fn a_repository_of_pipes_costs_the_settings_of_git_and_not_the_session() {
+    for place in ["HEAD", "config", "commondir"] {
+        let server = Server::start(|_, _| Reply::text("hello"));
+        let env = served(&server);
+        let git = env.work().join(".git");
+        std::fs::create_dir_all(git.join("objects")).unwrap();
+        std::fs::create_dir(git.join("refs")).unwrap();
+        if place != "HEAD" {
+            env.write("work/.git/HEAD", "ref: refs/heads/main\n");
+        }
+        pipe(&git.join(place));
+        let ran = env.ends(&["run", "greet", "--sandbox", "local"]);
+        // Where nothing confines it is refused, and as fast.
+        assert!((ran.code, ran.stdout.as_str()) == (0, "hello\n") || ran.code == 2, "{place}: {ran}");
+    }
+}
+
 #[test]
 fn a_pipe_in_place_of_instructions_personas_or_configuration_is_named() {
     for (place, code) in [("AGENTS.md", 2), (".agon/config.toml", 2), (".agon/personas/x.md", 2)] {

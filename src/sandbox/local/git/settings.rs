@@ -5,6 +5,10 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long git may take: one of a repository's files may be a pipe, which git waits for without end.
+const LONGEST: Duration = Duration::from_secs(2);
 
 /// The user's settings that are known inside. None starts a program.
 const KNOWN: &str = "^(user\\.(name|email)|init\\.defaultbranch|core\\.(autocrlf|eol)|pull\\.(rebase|ff)|\
@@ -76,7 +80,18 @@ fn of_the_user(git: &Path, workspace: &Path) -> Option<Vec<(String, String)>> {
     command
         .env_clear()
         .envs(["HOME", "XDG_CONFIG_HOME"].iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
-    let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
+    let since = Instant::now();
+    while child.try_wait().ok()?.is_none() {
+        if since.elapsed() > LONGEST {
+            // One that ended meanwhile cannot be killed, and is waited for all the same.
+            let _ = child.kill();
+            let _ = child.wait();
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let output = child.wait_with_output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let pairs = text.split('\0').filter_map(|pair| pair.split_once('\n'));
     Some(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
