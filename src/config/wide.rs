@@ -88,6 +88,7 @@ mod tests {
             "/usr/local",
             "/usr/local/lib",
             "/usr/bin",
+            "/var",
         ] {
             assert!(why(Path::new(wide), home).is_some(), "{wide}");
         }
