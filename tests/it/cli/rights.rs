@@ -89,7 +89,7 @@ fn a_session_of_another_folder_is_given_no_squad_of_this_one() {
     env.write("work/.agon/blueprints/team.toml", TEAM).write("other/x", "");
     assert_eq!(env.run(&["config", "trust"]).code, 0);
     configured(&env, "");
-    env.write("home/mock.toml", &"[[answer]]\ntext = \"one\"\n".repeat(3));
+    env.write("home/mock.toml", &"[[answer]]\ntext = \"one\"\n".repeat(5));
     let other = env.home().with_file_name("other").display().to_string();
     assert_eq!(env.run(&["run", "greet", "--workspace", &other]).code, 0);
     let mut screen = Terminal::start(&env, &[], 120, 40);
@@ -100,7 +100,15 @@ fn a_session_of_another_folder_is_given_no_squad_of_this_one() {
     screen.wait("the second turn", |text| text.contains("more") && text.matches("── done").count() > 1);
     screen.press("/squad --blueprint team build\r");
     screen.wait_for("no blueprint is called `team`");
-    // What was refused is written again: the first takes it away.
+    // What was refused is written again: Ctrl-C takes it away. A copy is no session of this folder either.
+    screen.press("\x03");
+    screen.wait_for("cleared");
+    screen.press("/fork\r");
+    screen.wait_for("the workspace is a copy of its own");
+    screen.press("third\r");
+    screen.wait("the copy's turn", |text| text.contains("third") && text.matches("── done").count() > 2);
+    screen.press("/squad --blueprint team build\r");
+    screen.wait_for("no blueprint is called `team`");
     screen.press("\x03\x03\x03");
     assert_eq!(screen.end(), 0);
 }
