@@ -15,7 +15,7 @@ use agon::ports::Provider;
 use agon::protocol::spec::{Blueprint, Mode, ModelSpec, PersonaSpec, RoleSpec};
 use agon::protocol::{ArenaEvent, Command, Entry, StopCause};
 use agon::provider::ServerConfig;
-use agon::provider::openai::OpenAi;
+use agon::provider::openai;
 use agon::{Arena, ArenaBuilder};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio_stream::StreamExt;
@@ -51,7 +51,7 @@ fn main() {
 }
 
 async fn squads(place: &Path, address: SocketAddr, count: usize) -> usize {
-    let provider = OpenAi::new(ServerConfig::new("mock", format!("http://{address}/v1")));
+    let provider = openai::connect(ServerConfig::new("mock", format!("http://{address}/v1")));
     let provider: Arc<dyn Provider> = Arc::new(provider.unwrap());
     let all = (0..count).map(|squad| tokio::spawn(squad_of(place.to_owned(), squad, Arc::clone(&provider))));
     let mut entries = 0;

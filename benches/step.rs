@@ -22,7 +22,7 @@ use agon::arena::replay;
 use agon::protocol::spec::{Limits, Mode, ModelSpec, PersonaSpec};
 use agon::protocol::{ArenaEvent, Command, Entry, StopCause};
 use agon::provider::ServerConfig;
-use agon::provider::openai::OpenAi;
+use agon::provider::openai;
 use tokio_stream::StreamExt;
 
 /// Makes this program the server; its value is the number of answers that call a tool.
@@ -105,7 +105,7 @@ async fn session(folder: &Path, address: &str, steps: u64) {
     fs::create_dir_all(&work).unwrap();
     let lines: String = (0..200).map(|i| format!("line {i}: {}\n", "a note ".repeat(8))).collect();
     fs::write(work.join("notes.txt"), lines).unwrap();
-    let provider = OpenAi::new(ServerConfig::new("mock", format!("http://{address}/v1"))).unwrap();
+    let provider = openai::connect(ServerConfig::new("mock", format!("http://{address}/v1"))).unwrap();
     let running = ArenaBuilder::new(&work, folder.join("state"))
         .provider("mock", Arc::new(provider))
         .model(ModelSpec { context: 100_000_000, ..ModelSpec::named("mock/any") })

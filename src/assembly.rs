@@ -29,6 +29,7 @@ use std::path::{Path, PathBuf};
 pub use crate::eventlog::LogError;
 pub use crate::eventlog::random_access::RandomAccessLog;
 pub use crate::eventlog::session_status;
+pub use crate::provider::pull::Pull;
 pub use builder::ArenaBuilder;
 pub use cache::Runs;
 pub use change::{Changes, LimitChanges, change};

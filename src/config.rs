@@ -37,6 +37,7 @@ pub use providers::{Connection, Secret};
 pub use secrets::Secrets;
 pub use trust::Trust;
 
+use crate::protocol::message::Structured;
 use crate::protocol::names::complaint_about;
 use crate::protocol::spec::{Limits, ModelSpec, RetrySpec};
 
@@ -315,7 +316,7 @@ impl Config {
         }
         let found = match discover::by_key(self) {
             Some(found) => Some(found),
-            None => discover::by_server(self).await,
+            None => discover::by_server(self).await.or_else(|| discover::by_file(self)),
         };
         found.map(|found| (found.model, Some(found.why))).ok_or(ConfigError::NoModel)
     }
@@ -323,7 +324,8 @@ impl Config {
     /// How to connect a provider, its key included.
     pub fn connection(&self, provider: &str) -> Result<Connection, ConfigError> {
         let table = providers::complete(provider, self.file.providers.get(provider));
-        let table = table.ok_or_else(|| self.no_provider(provider))?;
+        let mut table = table.ok_or_else(|| self.no_provider(provider))?;
+        table.folder.get_or_insert_with(|| self.places.models().to_string_lossy().into_owned());
         let server = table.base_url.as_deref().map(learnt::server_of).unwrap_or_default();
         let stored = self.keys.of(provider, &server);
         providers::connect(provider, &table, &self.folder_of(provider), (&self.environment, stored))
@@ -333,15 +335,19 @@ impl Config {
     pub fn model_spec(&self, name: &ModelName) -> Result<ModelSpec, ConfigError> {
         let table = providers::complete(&name.provider, self.file.providers.get(&name.provider));
         let table = table.ok_or_else(|| self.no_provider(&name.provider))?;
-        let is_script = table.kind.as_deref() == Some(providers::SCRIPT);
-        let local = is_script || table.base_url.as_deref().is_some_and(providers::is_loopback);
+        let untold = match table.kind.as_deref() {
+            Some(providers::SCRIPT) => Some(Structured::Words),
+            Some(providers::LLAMA) => Some(Structured::ResponseFormat),
+            _ => None,
+        };
+        let local = untold.is_some() || table.base_url.as_deref().is_some_and(providers::is_loopback);
         // Where one model of a provider has a price, what is on this machine passes calls on: no other is free either.
         let is_of =
             |other: &str| other.split_once('/').is_some_and(|(provider, _)| provider == name.provider);
         let is_sold = self.file.models.iter().any(|(other, table)| is_of(other) && table.price.is_some());
         let server = table.base_url.as_deref().map(learnt::server_of).unwrap_or_default();
         let (written, learnt) = (self.file.models.get(&name.to_string()), self.learnt.refuses(name, &server));
-        Ok(self.known.spec(name, written, learnt, (local && !is_sold, is_script)))
+        Ok(self.known.spec(name, written, learnt, (local && !is_sold, untold.unwrap_or(Structured::Any))))
     }
 
     /// The persona of a solo spark.
@@ -413,13 +419,14 @@ impl Config {
         self.file.cache.clone().unwrap_or_default()
     }
 
-    /// The folder of the file that names a provider's script.
+    /// The folder of the file that names a provider's script or its folder of models.
     fn folder_of(&self, provider: &str) -> PathBuf {
-        let leaf = self.layer.0.get(&KeyPath::of(&["providers", provider, "file"]));
-        let folder = leaf.and_then(|leaf| match leaf.sources.first()? {
-            Source::File { path, .. } => path.parent().map(Path::to_owned),
-            _ => None,
-        });
+        let named = |key| self.layer.0.get(&KeyPath::of(&["providers", provider, key]));
+        let folder =
+            named("file").or_else(|| named("folder")).and_then(|leaf| match leaf.sources.first()? {
+                Source::File { path, .. } => path.parent().map(Path::to_owned),
+                _ => None,
+            });
         folder.unwrap_or_else(|| self.workspace.clone())
     }
 

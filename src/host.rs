@@ -24,6 +24,7 @@ use crate::config::{Config, ConfigError, Environment, ModelName, Places};
 
 use crate::arena::Attendance;
 pub use crate::arena::{Ending, PROGRAM, SubmitError, replay};
+pub use crate::assembly::Pull;
 pub(crate) use crate::assembly::in_shell;
 pub use crate::assembly::offers;
 pub use crate::assembly::session_status::{AtLimit, SessionStatus, Stage, stage_of_debate};

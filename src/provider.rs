@@ -1,9 +1,5 @@
 //! Adapters that ask models; they know wire formats and nothing of sessions, files or retries.
 
-use std::sync::Arc;
-
-use crate::ports::Provider;
-
 pub mod anthropic;
 mod call_ids;
 mod catalog;
@@ -11,8 +7,11 @@ mod exchange;
 mod failure;
 mod http;
 mod limits;
+#[cfg(feature = "llama")]
+pub mod llama;
 mod number;
 pub mod openai;
+pub mod pull;
 mod refusal;
 pub mod responses;
 pub mod script;
@@ -25,19 +24,19 @@ mod written;
 
 pub use http::Timeouts;
 pub use secret::Secret;
-pub use server::{ServerConfig, ServerConfigError};
+pub use server::{Server, ServerConfig, ServerConfigError};
 
 /// A wire format: its name in the configuration and what speaks it.
 pub struct Format {
     /// `kind` of a provider.
     pub kind: &'static str,
     /// Makes a provider of a server's address.
-    pub connect: fn(ServerConfig) -> Result<Arc<dyn Provider>, ServerConfigError>,
+    pub connect: fn(ServerConfig) -> Result<Server, ServerConfigError>,
 }
 
 /// The wire formats. A new one is a file and a row.
 pub const FORMATS: &[Format] = &[
-    Format { kind: "openai", connect: |server| Ok(Arc::new(openai::OpenAi::new(server)?)) },
-    Format { kind: "openai-responses", connect: |server| Ok(Arc::new(responses::Responses::new(server)?)) },
-    Format { kind: "anthropic", connect: |server| Ok(Arc::new(anthropic::Anthropic::new(server)?)) },
+    Format { kind: "openai", connect: openai::connect },
+    Format { kind: "openai-responses", connect: responses::connect },
+    Format { kind: "anthropic", connect: anthropic::connect },
 ];

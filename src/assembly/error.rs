@@ -33,6 +33,11 @@ pub enum WireError {
     /// A provider cannot be connected.
     #[error("{0}")]
     Provider(String),
+    /// This program was built without what the provider needs.
+    #[error(
+        "provider `{provider}`: this agon was built without `{feature}`, which `kind = \"{kind}\"` needs"
+    )]
+    NotBuilt { provider: String, kind: &'static str, feature: &'static str },
     /// The workspace cannot be opened.
     #[error("{0}")]
     Workspace(String),
@@ -241,6 +246,9 @@ impl WireError {
     /// The same for a task that a session does not take.
     fn hint_on_task(&self) -> Option<String> {
         match self {
+            WireError::NotBuilt { feature, .. } => {
+                Some(format!("in agon's sources: cargo install --path . --features {feature}"))
+            }
             WireError::OpenTurn { id, asks } if asks.is_empty() => {
                 Some(format!("continue it: agon resume {id}"))
             }

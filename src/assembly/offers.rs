@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 use crate::assembly::{WireError, providers};
 use crate::config::discover::is_looked_for;
 use crate::config::models::Month;
-use crate::config::providers::{PRESETS, complete, is_loopback};
-use crate::config::{Config, ConfigError, ModelName};
+use crate::config::providers::PRESETS;
+use crate::config::{Config, ConfigError, Connection, ModelName};
 use crate::ports::{Live, OfferedModel, Provider};
 use crate::protocol::event::{ErrorKind, ModelFailed, ModelReply};
 use crate::protocol::message::{Message, Params, Part, Pictures, Request, Role};
@@ -72,15 +72,23 @@ pub async fn offers(config: &Config, only: Option<&str>) -> Vec<Offer> {
 async fn offer(config: &Config, name: &str, is_asked_for: bool) -> Option<Offer> {
     let is_written = config.file().providers.contains_key(name) || is_asked_for;
     let offer = |why: String, models| Some(Offer { provider: name.to_owned(), why, models });
-    let table = complete(name, config.file().providers.get(name));
-    let url = table.and_then(|table| table.base_url);
     let server = match providers::reach(config, name) {
         Ok(server) => server,
-        Err(WireError::Config(ConfigError::NoKey { .. })) if !is_written => return None,
+        Err(WireError::Config(ConfigError::NoKey { .. }) | WireError::NotBuilt { .. }) if !is_written => {
+            return None;
+        }
         Err(error) => return offer(String::new(), Err(said(&error))),
     };
-    let Some(url) = url else { return is_asked_for.then(|| offer(String::new(), Ok(Vec::new())))? };
-    let is_local = is_loopback(&url);
+    let connection = config.connection(name).ok()?;
+    let (url, is_local) = match &connection {
+        Connection::Http { base_url, .. } => (base_url, connection.is_local()),
+        Connection::Files { folder, .. } => {
+            let models = server.models().await.map_err(|failed| failed.message);
+            let is_empty = models.as_ref().is_ok_and(Vec::is_empty);
+            return (is_written || !is_empty).then(|| offer(format!("in {}", folder.display()), models))?;
+        }
+        Connection::Script { .. } => return is_asked_for.then(|| offer(String::new(), Ok(Vec::new())))?,
+    };
     if is_local && !is_written && !is_looked_for(config, name) {
         return None;
     }
@@ -94,7 +102,7 @@ async fn offer(config: &Config, name: &str, is_asked_for: bool) -> Option<Offer>
     }
     let why = match config.key_source(name) {
         Some(source) => source.to_string(),
-        None => format!("at {}", crate::config::providers::without_credentials(&url)),
+        None => format!("at {}", crate::config::providers::without_credentials(url)),
     };
     offer(why, models)
 }

@@ -1,19 +1,22 @@
 //! Turns configured connections into providers.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::assembly::{Sessions, WireError};
 use crate::config::learnt::{Learnt, server_of};
-use crate::config::providers::{PRESETS, complete};
+use crate::config::providers::{LLAMA, PRESETS, complete};
 use crate::config::{Config, Connection, ModelName};
 use crate::library::{self, demo};
 use crate::ports::{Learnings, Provider};
 use crate::protocol::expand::digest_of;
 use crate::protocol::spec::ModelSpec;
 use crate::protocol::{ArenaEvent, CallId, Entry, SparkId};
+#[cfg(feature = "llama")]
+use crate::provider::llama::{Llama, LlamaConfig};
 use crate::provider::script::{RecordedReply, Script};
 use crate::provider::{FORMATS, ServerConfig, Timeouts};
 
@@ -70,8 +73,10 @@ pub(super) fn connect(
         }
         let provider = provider(config, &name, answered)?;
         let table = config.file().providers.get(&name.provider);
-        if let Some(limit) = table.and_then(|table| table.concurrent_calls) {
-            connected.limits.insert(name.provider.clone(), limit.get());
+        let named = table.and_then(|table| table.concurrent_calls).map(NonZeroUsize::get);
+        let usual = || config.connection(&name.provider).ok()?.usual_calls();
+        if let Some(limit) = named.or_else(usual) {
+            connected.limits.insert(name.provider.clone(), limit);
         }
         connected.providers.insert(name.provider, provider);
     }
@@ -109,6 +114,7 @@ fn provider(
             let script = written_script(name, &text.ok_or_else(missing)?)?;
             Ok(Arc::new(answered.going_on(script, name)))
         }
+        Connection::Files { folder, threads, gpu_layers } => in_process(name, folder, threads, gpu_layers),
         connection @ Connection::Http { .. } => server(name, connection),
     }
 }
@@ -117,6 +123,27 @@ fn provider(
 pub(super) fn reach(config: &Config, provider_name: &str) -> Result<Arc<dyn Provider>, WireError> {
     let name = ModelName { provider: provider_name.to_owned(), model: String::new() };
     provider(config, &name, &AnsweredCounts::default())
+}
+
+#[cfg(feature = "llama")]
+fn in_process(
+    name: &str,
+    folder: PathBuf,
+    threads: Option<u32>,
+    gpu_layers: Option<u32>,
+) -> Result<Arc<dyn Provider>, WireError> {
+    let config = LlamaConfig { name: name.to_owned(), folder, threads, gpu_layers };
+    Ok(Arc::new(Llama::new(config).map_err(WireError::Provider)?))
+}
+
+#[cfg(not(feature = "llama"))]
+fn in_process(
+    name: &str,
+    _: PathBuf,
+    _: Option<u32>,
+    _: Option<u32>,
+) -> Result<Arc<dyn Provider>, WireError> {
+    Err(WireError::NotBuilt { provider: name.to_owned(), kind: LLAMA, feature: "llama" })
 }
 
 /// The provider behind a connection over HTTP, by the row of its wire format.
@@ -137,7 +164,9 @@ fn server(name: &str, connection: Connection) -> Result<Arc<dyn Provider>, WireE
     let format = FORMATS.iter().find(|format| format.kind == kind).ok_or_else(|| {
         let known: Vec<String> = FORMATS.iter().map(|format| format!("`{}`", format.kind)).collect();
         let known = known.join(", ");
-        WireError::Provider(format!("provider `{name}`: unknown kind `{kind}`; known are {known}, `script`"))
+        WireError::Provider(format!(
+            "provider `{name}`: unknown kind `{kind}`; known are {known}, `{LLAMA}`, `script`"
+        ))
     })?;
     let mut server = ServerConfig::new(name, base_url);
     server.api_key = key.map(|key| key.reveal().into());
@@ -148,7 +177,10 @@ fn server(name: &str, connection: Connection) -> Result<Arc<dyn Provider>, WireE
         first_token: Duration::from_millis(first_token_timeout_ms),
         idle: Duration::from_millis(idle_timeout_ms),
     };
-    (format.connect)(server).map_err(|error| WireError::Provider(error.to_string()))
+    match (format.connect)(server) {
+        Ok(server) => Ok(Arc::new(server)),
+        Err(error) => Err(WireError::Provider(error.to_string())),
+    }
 }
 
 /// Digest of what answers under a provider's name: kind and address, or the text of its script. Keys and
@@ -157,6 +189,7 @@ fn server(name: &str, connection: Connection) -> Result<Arc<dyn Provider>, WireE
 pub(super) fn identity(config: &Config, name: &str) -> Option<String> {
     Some(match config.connection(name).ok()? {
         Connection::Script { file } => digest_of(&("script", library::read_text(&file, MAX_SCRIPT).ok()??)),
+        Connection::Files { folder, .. } => digest_of(&(LLAMA, folder)),
         Connection::Http { kind, base_url, .. } => digest_of(&(kind, base_url)),
     })
 }

@@ -8,6 +8,7 @@ use crate::assembly::{Changes, WireError, cache, providers};
 use crate::config::{Config, ConfigError, ModelName, Trust, unknown};
 use crate::library::{self, BadPersona, Library, demo};
 use crate::protocol::fit::did_you_mean;
+use crate::protocol::message::Structured;
 use crate::protocol::spec::{ModelSpec, PersonaSpec, Price, Spec, ToolSpec, WorkspaceSpec, names_tools};
 use crate::session::policy;
 
@@ -193,7 +194,7 @@ pub(super) fn model(config: &Config, name: &ModelName) -> Result<ModelSpec, Wire
     if !providers::is_builtin(config, &name.provider) {
         return Ok(config.model_spec(name)?);
     }
-    let mut spec = config.known_models().spec(name, None, &[], (true, true));
+    let mut spec = config.known_models().spec(name, None, &[], (true, Structured::Words));
     spec.price = Some(Price { input: 0, cached: 0, written: None, output: 0 });
     if name.provider == demo::PROVIDER {
         // The demo's models are families of their own, so that a debate has independent votes to count.

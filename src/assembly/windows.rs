@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use crate::assembly::providers;
+use crate::config::learnt::{Learnt, server_of};
 use crate::config::models::UNKNOWN_MAX_OUTPUT;
 use crate::config::{Config, Connection, ModelName};
 use crate::protocol::spec::{ModelSpec, Setting, Spec};
@@ -68,7 +69,13 @@ async fn one(config: &Config, model: &mut ModelSpec) -> Option<String> {
     }
     model.price = model.price.or(told.price);
     let is_sure = told.context.is_some() && !told.is_context_assumed;
-    (!is_sure).then(|| {
+    // One note is enough; where it cannot be kept, it is shown again.
+    let server = match &connection {
+        Connection::Http { base_url, .. } => server_of(base_url),
+        _ => String::new(),
+    };
+    let assumed = || Learnt::assume(&config.places().learnt(), &model.name, &server, model.context);
+    (!is_sure && assumed().unwrap_or(true)).then(|| {
         let (name, context) = (&model.name, grouped(model.context));
         format!(
             "the window of `{name}` is unknown: agon assumes {context} tokens; set `context` in [models.\"{name}\"]"

@@ -10,7 +10,7 @@ use crate::cli::args::DoctorArgs;
 use crate::cli::error::{Failure, USAGE};
 use crate::cli::output::Output;
 use crate::cli::plan;
-use crate::config::{Config, Connection, Environment, Places, SandboxKind, Secrets};
+use crate::config::{Config, Connection, Environment, ModelName, Places, SandboxKind, Secrets};
 use crate::host::Verdict as Tried;
 use crate::projection::phrases::counted;
 use crate::projection::safe_text::shown;
@@ -180,7 +180,22 @@ async fn model(config: &Config) -> Check {
             format!("{name}: there is no script `{}`", file.display()),
             None,
         ),
+        Connection::Files { .. } => match described(config, &name).await {
+            Ok(()) => Check::ok(NAME, format!("{name}{why}; its file is there")),
+            Err((error, hint)) => Check::bad(NAME, Verdict::Broken, error, hint),
+        },
         _ => Check::ok(NAME, format!("{name}{why}; not asked, because that would leave this machine")),
+    }
+}
+
+/// Whether the file of a model that runs in this process is there, or why not and what to do.
+async fn described(config: &Config, name: &ModelName) -> Result<(), (String, Option<String>)> {
+    match crate::host::offers::described(config, name).await {
+        Ok(Some(_)) => Ok(()),
+        Ok(None) => {
+            Err((format!("{name}: there is no such GGUF file"), Some("agon models pull URL".to_owned())))
+        }
+        Err(error) => Err((error.to_string(), error.hint())),
     }
 }
 
@@ -205,6 +220,7 @@ async fn server(config: &Config, name: &str) -> (String, bool) {
         Err(error) => (error.to_string(), false),
         Ok(Connection::Script { file }) if file.is_file() => (format!("a script, {}", file.display()), true),
         Ok(Connection::Script { file }) => (format!("there is no script `{}`", file.display()), false),
+        Ok(Connection::Files { folder, .. }) => (format!("models in {}", folder.display()), true),
         Ok(Connection::Http { base_url, .. }) if !crate::config::providers::is_loopback(&base_url) => {
             (format!("{base_url}; not asked, because that would leave this machine"), true)
         }

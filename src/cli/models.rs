@@ -1,13 +1,16 @@
 //! The command `models`: what the providers within reach offer, and what is known of one model.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use crate::cli::args::{ModelsArgs, ModelsCommand, ModelsListArgs};
 use crate::cli::config::load;
 use crate::cli::error::{FAILED, Failure};
 use crate::cli::interrupts::unless_interrupted;
-use crate::cli::output::Output;
+use crate::cli::output::{Output, bar};
 use crate::config::{Config, ConfigError, Environment, ModelName};
+use crate::host::Pull;
 use crate::host::offers::{self, Fact, ModelFacts, Offer};
 use crate::projection::phrases::grouped;
 use crate::projection::safe_text::shown;
@@ -16,6 +19,9 @@ use crate::protocol::spec::Price;
 /// What is shown where nothing is known.
 const UNKNOWN: &str = "unknown";
 
+/// The shortest time between two drawings of a bar.
+const PAUSE: Duration = Duration::from_millis(100);
+
 /// Runs a `models` command; without one they are listed.
 pub async fn run(typed: &ModelsArgs, environment: Environment, output: Output) -> Result<(), Failure> {
     match &typed.command {
@@ -23,6 +29,11 @@ pub async fn run(typed: &ModelsArgs, environment: Environment, output: Output) -
         Some(ModelsCommand::List(typed)) => list(typed, environment, output).await,
         Some(ModelsCommand::Show { model, json, workspace }) => {
             show(&load(workspace, environment, output)?, model, *json, output).await
+        }
+        Some(ModelsCommand::Pull { url, name, sha256, workspace }) => {
+            let folder = load(workspace, environment, output)?.places().models();
+            let pull = Pull { url: url.clone(), folder, name: name.clone(), sha256: sha256.clone() };
+            pulled(&pull, output).await
         }
     }
 }
@@ -66,6 +77,35 @@ async fn list(typed: &ModelsListArgs, environment: Environment, output: Output) 
         true => Err(Failure::new(FAILED, anyhow::anyhow!("no provider listed its models"))),
         false => Ok(()),
     }
+}
+
+async fn pulled(pull: &Pull, output: Output) -> Result<(), Failure> {
+    let (mut drawn, mut has_line) = (Instant::now(), false);
+    let mut show = |there, whole| {
+        if output.is_live() && (there == whole || drawn.elapsed() >= PAUSE) {
+            (drawn, has_line) = (Instant::now(), true);
+            output.tell(&format!("\r\x1b[K{}", bar(there, whole)));
+        }
+    };
+    let ended = unless_interrupted(pull.run(&mut show)).await;
+    if has_line {
+        output.tell("\n");
+    }
+    let pulled = ended?.map_err(|error| {
+        let hint = error.hint();
+        let failure = Failure::new(FAILED, error);
+        hint.into_iter().fold(failure, Failure::hint)
+    })?;
+    let stem = pulled.file.file_stem().unwrap_or_default().to_string_lossy();
+    let checked = if pulled.is_checked { "checked" } else { "compare it with its publisher's" };
+    output.data(&shown(&format!(
+        "{}\n{} bytes, sha256 {} ({checked})\n",
+        pulled.file.display(),
+        grouped(pulled.bytes),
+        pulled.sha256
+    )))?;
+    output.note(&format!("use it with -m llama/{stem}"));
+    Ok(())
 }
 
 /// That agon's default is no longer listed, and what takes its place.

@@ -186,3 +186,12 @@ fn columns(stream: &(impl IsTerminal + AsFd)) -> Option<usize> {
     let size = stream.is_terminal().then(|| rustix::termios::tcgetwinsize(stream).ok()).flatten()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
+/// How many bytes are there of a whole.
+pub fn bar(there: u64, whole: u64) -> String {
+    const WIDTH: u64 = 24;
+    let full = (there.min(whole) * WIDTH).checked_div(whole).and_then(|full| usize::try_from(full).ok());
+    let full = full.unwrap_or_default();
+    let rest = usize::try_from(WIDTH).unwrap_or_default() - full;
+    let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+    format!("[{}{}] {} of {} MiB", "#".repeat(full), "-".repeat(rest), mib(there), mib(whole))
+}

@@ -8,7 +8,7 @@ use crate::cli::args::{SandboxCommand, WorkspaceArgs};
 use crate::cli::desk::Desk;
 use crate::cli::error::Failure;
 use crate::cli::interrupts::unless_interrupted;
-use crate::cli::output::Output;
+use crate::cli::output::{Output, bar};
 use crate::cli::plan::named_file;
 use crate::cli::typed_lines;
 use crate::config::{Config, Environment, SandboxKind};
@@ -167,7 +167,7 @@ impl Gauge {
         }
         if self.output.is_live() {
             self.has_line = true;
-            self.output.tell(&format!("\r\x1b[K{}", bar(&self.layers)));
+            self.output.tell(&format!("\r\x1b[K{}", layers_bar(&self.layers)));
         }
     }
 
@@ -180,22 +180,15 @@ impl Gauge {
 }
 
 /// Layers and bytes so far, with a bar where the whole is known.
-fn bar(layers: &std::collections::BTreeMap<String, (u64, u64)>) -> String {
-    const WIDTH: u64 = 24;
+fn layers_bar(layers: &std::collections::BTreeMap<String, (u64, u64)>) -> String {
     let (there, whole) = layers.values().fold((0, 0), |sum, layer| (sum.0 + layer.0, sum.1 + layer.1));
     let count = counted(layers.len() as u64, "layer");
-    if whole == 0 {
-        return count;
-    }
-    let full = usize::try_from((there.min(whole) * WIDTH) / whole).unwrap_or_default();
-    let rest = usize::try_from(WIDTH).unwrap_or_default() - full;
-    let mib = |bytes: u64| bytes.div_ceil(1 << 20);
-    format!("[{}{}] {} of {} MiB, {count}", "#".repeat(full), "-".repeat(rest), mib(there), mib(whole))
+    if whole == 0 { count } else { format!("{}, {count}", bar(there, whole)) }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::bar;
+    use super::layers_bar as bar;
 
     #[test]
     fn the_bar_never_leaves_its_frame() {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::config::Config;
 use crate::config::models::ModelName;
-use crate::config::providers::{PRESETS, complete, is_loopback};
+use crate::config::providers::{LLAMA, PRESETS, complete, is_loopback};
 
 /// How long a server on this machine may take to list its models.
 const PROBE_TIME: Duration = Duration::from_millis(500);
@@ -31,6 +31,16 @@ pub fn by_key(config: &Config) -> Option<Discovered> {
         let model = config.known_models().default_of(preset.name)?;
         Some(Discovered { model, why: format!("{source} and no model is configured") })
     })
+}
+
+/// The first model file of the models' folder, where this program can run one.
+pub fn by_file(config: &Config) -> Option<Discovered> {
+    let folder = config.places().models();
+    let entries = std::fs::read_dir(&folder).ok().filter(|_| cfg!(feature = "llama"))?;
+    let files = entries.flatten().map(|entry| entry.path());
+    let first = files.filter(|path| path.extension().is_some_and(|ending| ending == "gguf")).min()?;
+    let model = ModelName { provider: LLAMA.to_owned(), model: first.file_stem()?.to_str()?.to_owned() };
+    Some(Discovered { model, why: format!("its file is in {} and no model is configured", folder.display()) })
 }
 
 /// Environment variable with the names of the presets on this machine that are looked for, with commas between them; all

@@ -222,6 +222,13 @@ pub struct ProviderTable {
     pub concurrent_calls: Option<NonZeroUsize>,
     /// For `script`: the file with the answers, relative to the file that names it.
     pub file: Option<String>,
+    /// For `llama`: the folder of the models, relative to the file that names it; default `models` in agon's state folder.
+    pub folder: Option<String>,
+    /// For `llama`: threads a model runs on; default one for each processor.
+    #[schemars(range(min = 1))]
+    pub threads: Option<u32>,
+    /// For `llama`: layers kept on the GPU; default as many as there are. 0 leaves the GPU alone.
+    pub gpu_layers: Option<u32>,
 }
 
 /// What is known of one model.

@@ -20,7 +20,11 @@ struct Row {
     /// Scheme, host and port of the server that said so. What it said does not count for another one.
     server: String,
     /// Parameters the model refuses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     refuses: Vec<String>,
+    /// The window that agon assumes, of which the user was shown a note.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    assumed: Option<u64>,
 }
 
 /// The rows, by `PROVIDER/MODEL`.
@@ -45,21 +49,41 @@ impl Learnt {
         row.map(|row| row.refuses.as_slice()).unwrap_or_default()
     }
 
-    /// Adds parameters to a model's row. The file is replaced at once, so that no reader sees half of it.
+    /// Adds parameters to a model's row.
     pub fn keep(file: &Path, model: &str, server: &str, names: &[String]) -> Result<(), ConfigError> {
+        Learnt::change(file, model, server, |row| {
+            let new: Vec<String> = names.iter().filter(|name| !row.refuses.contains(name)).cloned().collect();
+            row.refuses.extend_from_slice(&new);
+            !new.is_empty()
+        })
+        .map(|_| ())
+    }
+
+    /// Keeps that this window is assumed; false when that was kept before.
+    pub fn assume(file: &Path, model: &str, server: &str, context: u64) -> Result<bool, ConfigError> {
+        Learnt::change(file, model, server, |row| row.assumed.replace(context) != Some(context))
+    }
+
+    /// Changes a model's row, and says whether `change` did. The file is replaced at once, so that no reader sees half of
+    /// it.
+    fn change(
+        file: &Path,
+        model: &str,
+        server: &str,
+        change: impl FnOnce(&mut Row) -> bool,
+    ) -> Result<bool, ConfigError> {
         let mut learnt = Learnt::read(file)?;
         let row = learnt.0.entry(model.to_owned()).or_default();
         if row.server != server {
-            *row = Row { server: server.to_owned(), refuses: Vec::new() };
+            *row = Row { server: server.to_owned(), ..Row::default() };
         }
-        let new: Vec<String> = names.iter().filter(|name| !row.refuses.contains(name)).cloned().collect();
-        if new.is_empty() {
-            return Ok(());
+        if !change(row) {
+            return Ok(false);
         }
-        row.refuses.extend(new);
         let table = toml::to_string(&learnt.0).map_err(|error| ConfigError::Internal(error.to_string()))?;
         replace(file, &format!("{HEAD}\n{table}"))
-            .map_err(|source| ConfigError::Write { path: file.to_owned(), source })
+            .map_err(|source| ConfigError::Write { path: file.to_owned(), source })?;
+        Ok(true)
     }
 }
 
@@ -86,6 +110,10 @@ mod tests {
         assert_eq!(learnt.refuses(&model, "http://a:1"), names(&["temperature", "max_tokens"]));
         assert!(learnt.refuses(&model, "http://b:1").is_empty());
         Learnt::keep(&file, "p/m/x", "http://b:1", &names(&["max_tokens"])).unwrap();
+        assert_eq!(Learnt::read(&file).unwrap().refuses(&model, "http://b:1"), names(&["max_tokens"]));
+        // A note is shown once for each number.
+        let assume = |context| Learnt::assume(&file, "p/m/x", "http://b:1", context).unwrap();
+        assert_eq!([assume(4096), assume(4096), assume(8192)], [true, false, true]);
         assert_eq!(Learnt::read(&file).unwrap().refuses(&model, "http://b:1"), names(&["max_tokens"]));
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }

@@ -133,19 +133,19 @@ impl KnownModels {
     }
 
     /// A model's rows: what the user wrote, else what is known, else careful guesses and no price.
-    /// A model on this machine (`local`) costs nothing unless the user says otherwise; a script is asked in words.
+    /// A model on this machine (`local`) costs nothing unless the user says otherwise; typed answers are asked for in the
+    /// provider's way (`usual`) where the model has no row.
     /// What it refuses is what the user wrote, else what is known and what was `learnt` together.
     pub fn spec(
         &self,
         name: &ModelName,
         written: Option<&ModelTable>,
         learnt: &[String],
-        (local, is_script): (bool, bool),
+        (local, usual): (bool, Structured),
     ) -> ModelSpec {
         let known = self.0.get(&name.provider).and_then(|models| models.get(&name.model));
         let unwritten = ModelTable::default();
         let written = written.unwrap_or(&unwritten);
-        let unknown = if is_script { Structured::Words } else { Structured::Any };
         let free = Price { input: 0, cached: 0, written: None, output: 0 };
         let price = written.price.or(known.and_then(|known| known.price)).map(price_of);
         let known_refusals = known.iter().flat_map(|known| &known.refuses);
@@ -159,7 +159,7 @@ impl KnownModels {
                 .or(known.map(|known| known.max_output))
                 .unwrap_or(UNKNOWN_MAX_OUTPUT),
             price: price.or(local.then_some(free)),
-            structured: written.structured.or(known.map(|known| known.structured)).unwrap_or(unknown),
+            structured: written.structured.or(known.map(|known| known.structured)).unwrap_or(usual),
             temperature_pm: written.temperature.and_then(|temperature| temperature.0.try_into().ok()),
             refuses: written.refuses.clone().unwrap_or_else(|| refusals.into_iter().cloned().collect()),
             images: written.images.or(known.map(|known| known.images)).unwrap_or_default(),
@@ -203,7 +203,7 @@ mod tests {
     fn the_users_row_covers_what_is_known_value_by_value() {
         let known = KnownModels::embedded().unwrap();
         let written = ModelTable { max_output: Some(1_000), ..ModelTable::default() };
-        let spec = known.spec(&name("openai/gpt-5"), Some(&written), &[], (false, false));
+        let spec = known.spec(&name("openai/gpt-5"), Some(&written), &[], (false, Structured::Any));
         assert_eq!((spec.context, spec.max_output), (400_000, 1_000));
         assert_eq!(
             spec.price,
@@ -214,10 +214,10 @@ mod tests {
     #[test]
     fn of_an_unknown_model_little_is_promised_and_no_price() {
         let known = KnownModels::embedded().unwrap();
-        let spec = known.spec(&name("openai/new"), None, &[], (false, false));
+        let spec = known.spec(&name("openai/new"), None, &[], (false, Structured::Any));
         assert_eq!((spec.context, spec.max_output, spec.price), (128_000, 8_192, None));
         assert_eq!(spec.structured, Structured::Any);
-        let local = known.spec(&name("ollama/qwen"), None, &[], (true, false));
+        let local = known.spec(&name("ollama/qwen"), None, &[], (true, Structured::Any));
         assert_eq!(local.price, Some(Price { input: 0, cached: 0, written: None, output: 0 }));
     }
 }

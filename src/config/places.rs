@@ -74,6 +74,11 @@ impl Places {
         self.state.join("keys.toml")
     }
 
+    /// Model files that run in this process.
+    pub fn models(&self) -> PathBuf {
+        self.state.join("models")
+    }
+
     /// Records of trusted workspaces.
     pub fn trust(&self) -> PathBuf {
         self.state.join("trust")

@@ -2,13 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::config::file::ProviderTable;
 use crate::config::{ConfigError, Environment};
 
 /// The kind of a provider whose answers are written in a file: no network, no model.
 pub const SCRIPT: &str = "script";
+
+/// The kind of a provider that runs models of a folder in this process.
+pub const LLAMA: &str = "llama";
 
 /// OpenAI's chat completions, which most servers speak.
 const CHAT: &str = "openai";
@@ -23,9 +26,9 @@ pub struct Preset {
     pub name: &'static str,
     /// Its wire format.
     pub kind: &'static str,
-    /// Where it is.
-    pub base_url: &'static str,
-    /// Environment variable of its key; none for servers on this machine.
+    /// Where it is; none for what runs in this process.
+    pub base_url: Option<&'static str>,
+    /// Environment variable of its key; none for what is on this machine.
     pub api_key_env: Option<&'static str>,
 }
 
@@ -34,55 +37,71 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         name: "openai",
         kind: "openai-responses",
-        base_url: "https://api.openai.com/v1",
+        base_url: Some("https://api.openai.com/v1"),
         api_key_env: Some("OPENAI_API_KEY"),
     },
     Preset {
         name: "anthropic",
         kind: "anthropic",
-        base_url: "https://api.anthropic.com/v1",
+        base_url: Some("https://api.anthropic.com/v1"),
         api_key_env: Some("ANTHROPIC_API_KEY"),
     },
-    Preset { name: "xai", kind: "openai", base_url: "https://api.x.ai/v1", api_key_env: Some("XAI_API_KEY") },
+    Preset {
+        name: "xai",
+        kind: "openai",
+        base_url: Some("https://api.x.ai/v1"),
+        api_key_env: Some("XAI_API_KEY"),
+    },
     Preset {
         name: "openrouter",
         kind: "openai",
-        base_url: "https://openrouter.ai/api/v1",
+        base_url: Some("https://openrouter.ai/api/v1"),
         api_key_env: Some("OPENROUTER_API_KEY"),
     },
     Preset {
         name: "gemini",
         kind: "openai",
-        base_url: "https://generativelanguage.googleapis.com/v1beta/openai",
+        base_url: Some("https://generativelanguage.googleapis.com/v1beta/openai"),
         api_key_env: Some("GEMINI_API_KEY"),
     },
     Preset {
         name: "groq",
         kind: "openai",
-        base_url: "https://api.groq.com/openai/v1",
+        base_url: Some("https://api.groq.com/openai/v1"),
         api_key_env: Some("GROQ_API_KEY"),
     },
     Preset {
         name: "mistral",
         kind: "openai",
-        base_url: "https://api.mistral.ai/v1",
+        base_url: Some("https://api.mistral.ai/v1"),
         api_key_env: Some("MISTRAL_API_KEY"),
     },
     Preset {
         name: "deepseek",
         kind: "openai",
-        base_url: "https://api.deepseek.com/v1",
+        base_url: Some("https://api.deepseek.com/v1"),
         api_key_env: Some("DEEPSEEK_API_KEY"),
     },
     Preset {
         name: "together",
         kind: "openai",
-        base_url: "https://api.together.xyz/v1",
+        base_url: Some("https://api.together.xyz/v1"),
         api_key_env: Some("TOGETHER_API_KEY"),
     },
-    Preset { name: "ollama", kind: "openai", base_url: "http://127.0.0.1:11434/v1", api_key_env: None },
-    Preset { name: "lmstudio", kind: "openai", base_url: "http://127.0.0.1:1234/v1", api_key_env: None },
-    Preset { name: "llama-server", kind: "openai", base_url: "http://127.0.0.1:8080/v1", api_key_env: None },
+    Preset { name: "ollama", kind: "openai", base_url: Some("http://127.0.0.1:11434/v1"), api_key_env: None },
+    Preset {
+        name: "lmstudio",
+        kind: "openai",
+        base_url: Some("http://127.0.0.1:1234/v1"),
+        api_key_env: None,
+    },
+    Preset {
+        name: "llama-server",
+        kind: "openai",
+        base_url: Some("http://127.0.0.1:8080/v1"),
+        api_key_env: None,
+    },
+    Preset { name: LLAMA, kind: LLAMA, base_url: None, api_key_env: None },
 ];
 
 /// A key. Has no way to be printed or stored.
@@ -129,6 +148,15 @@ pub enum Connection {
         /// Milliseconds between two pieces of an answer before the call counts as stalled.
         idle_timeout_ms: u64,
     },
+    /// Models that run in this process.
+    Files {
+        /// Where their files are.
+        folder: PathBuf,
+        /// Threads they run on; as many as there are processors when absent.
+        threads: Option<u32>,
+        /// Layers kept on the GPU; as many as fit when absent.
+        gpu_layers: Option<u32>,
+    },
     /// A file with written answers.
     Script {
         /// The file.
@@ -141,8 +169,13 @@ impl Connection {
     pub fn is_local(&self) -> bool {
         match self {
             Connection::Http { base_url, .. } => is_loopback(base_url),
-            Connection::Script { .. } => true,
+            Connection::Files { .. } | Connection::Script { .. } => true,
         }
+    }
+
+    /// Calls it takes at once where the user named no number: one model has one window in memory.
+    pub fn usual_calls(&self) -> Option<usize> {
+        matches!(self, Connection::Files { .. }).then_some(1)
     }
 }
 
@@ -172,7 +205,7 @@ pub fn complete(name: &str, written: Option<&ProviderTable>) -> Option<ProviderT
         if table.base_url.is_none() && table.api_key_env.is_none() {
             table.api_key_env = preset.api_key_env.map(str::to_owned);
         }
-        table.base_url.get_or_insert_with(|| preset.base_url.to_owned());
+        table.base_url = table.base_url.or_else(|| preset.base_url.map(str::to_owned));
     }
     Some(table)
 }
@@ -182,7 +215,7 @@ pub fn complete(name: &str, written: Option<&ProviderTable>) -> Option<ProviderT
 pub fn connect(
     name: &str,
     table: &ProviderTable,
-    folder: &std::path::Path,
+    folder: &Path,
     (environment, stored): (&Environment, Option<Secret>),
 ) -> Result<Connection, ConfigError> {
     let missing = |key| ConfigError::ProviderKey { provider: name.to_owned(), key };
@@ -190,6 +223,12 @@ pub fn connect(
         SCRIPT => {
             let file = table.file.as_deref().ok_or_else(|| missing("file"))?;
             Ok(Connection::Script { file: folder.join(file) })
+        }
+        LLAMA => {
+            let named = table.folder.as_deref().ok_or_else(|| missing("folder"))?;
+            let home = environment.get("HOME").zip(named.strip_prefix("~/"));
+            let path = home.map_or_else(|| folder.join(named), |(home, rest)| Path::new(home).join(rest));
+            Ok(Connection::Files { folder: path, threads: table.threads, gpu_layers: table.gpu_layers })
         }
         kind => {
             let base_url = table.base_url.as_deref().ok_or_else(|| missing("base_url"))?;

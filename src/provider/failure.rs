@@ -122,8 +122,25 @@ impl Report {
                 words: words.unwrap_or_else(|| error.to_string()),
                 in_stream: false,
             }
-            .with_upstream(error.pointer("/metadata/raw")),
+            .with_upstream(error.pointer("/metadata/raw"))
+            .with_filters(error.pointer("/innererror/content_filter_result")),
         )
+    }
+
+    /// Azure says beside its words which of its filters refused the input.
+    fn with_filters(mut self, filters: Option<&Value>) -> Self {
+        let filters = filters.and_then(Value::as_object).into_iter().flatten();
+        let hit = |filter: &Value| ["filtered", "detected"].iter().any(|word| filter[*word] == true);
+        let named = filters.filter(|(_, filter)| hit(filter)).map(|(name, filter)| {
+            filter["severity"]
+                .as_str()
+                .map_or_else(|| name.clone(), |severity| format!("{name} ({severity})"))
+        });
+        let named: Vec<String> = named.collect();
+        if !named.is_empty() {
+            self.words = format!("{} Filtered: {}.", self.words.trim_end(), named.join(", "));
+        }
+        self
     }
 
     /// OpenRouter answers for others and puts what they said, as text, beside its own `Provider returned error`.

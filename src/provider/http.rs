@@ -275,7 +275,7 @@ pub(super) fn headers<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Re
 }
 
 /// The deepest cause, which is the one that says something (`Connection refused`), without any URL.
-fn root_words(error: &reqwest::Error) -> String {
+pub(super) fn root_words(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(next) = cause.source() {
         cause = next;
@@ -286,7 +286,7 @@ fn root_words(error: &reqwest::Error) -> String {
     cause.to_string()
 }
 
-fn client(url: &reqwest::Url, connect: Duration) -> Result<reqwest::Client, String> {
+pub(super) fn client(url: &reqwest::Url, connect: Duration) -> Result<reqwest::Client, String> {
     // An error means that a provider is installed already, which is all that is needed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut builder = reqwest::Client::builder()

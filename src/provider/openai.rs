@@ -5,82 +5,77 @@ mod calls;
 mod dialect;
 mod request;
 
-use std::fmt;
-
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use crate::ports::{Live, OfferedModel, Provider};
+use crate::ports::Live;
 use crate::protocol::event::{ModelFailed, ModelReply};
 use crate::protocol::message::Request;
+use crate::provider::exchange;
 use crate::provider::http::Endpoint;
-use crate::provider::openai::answer::Answer;
+pub(super) use crate::provider::openai::answer::Answer;
 pub use crate::provider::openai::dialect::{DIALECTS, Dialect};
 pub(super) use crate::provider::openai::request::is_strict;
 use crate::provider::openai::request::{Host, Writer};
-use crate::provider::server::{ServerConfig, ServerConfigError};
+use crate::provider::server::{Server, ServerConfig, ServerConfigError, Speaks};
 use crate::provider::written::Written;
-use crate::provider::{catalog, exchange};
 
-/// A model source behind an OpenAI-compatible endpoint.
+/// Chat completions as a host takes them. What differs between hosts is in [`DIALECTS`].
 ///
-/// What differs between hosts is in [`DIALECTS`].
 /// `thinking: false` needs no word here: nothing that was dropped is ever asked for in this format.
-pub struct OpenAi {
-    endpoint: Endpoint,
+pub(super) struct Completions {
     host: Host,
     written: Written<Writer>,
 }
 
-impl fmt::Debug for OpenAi {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OpenAi").field("peer", &self.endpoint.peer).finish_non_exhaustive()
+impl Completions {
+    fn new(dialect: &'static Dialect, opaque_kind: String) -> Self {
+        Completions { host: Host { dialect, opaque_kind }, written: Written::default() }
+    }
+
+    /// For what speaks this dialect inside this process.
+    #[cfg(feature = "llama")]
+    pub fn in_process(dialect: &str) -> Self {
+        Completions::new(Dialect::named(dialect).unwrap_or(Dialect::of("", "")), String::new())
+    }
+
+    /// The body of a request.
+    pub fn write(&self, request: &Request) -> Vec<u8> {
+        let begin = || Writer::new(&self.host, &request.pictures);
+        let write = |writer: &Writer| request::body(request, writer);
+        self.written.with(String::new(), &request.messages, &request.pictures, begin, write)
     }
 }
 
-impl OpenAi {
-    /// Checks the configuration; opens no connection and reads no certificate yet.
-    pub fn new(config: ServerConfig) -> Result<Self, ServerConfigError> {
-        let (name, named) = (config.name.clone(), config.dialect.clone());
-        let bearer = config.api_key.as_ref().map(|key| format!("Bearer {}", key.reveal()));
-        let own: Vec<_> = bearer.iter().map(|bearer| ("authorization", bearer.as_str())).collect();
-        let endpoint = config.endpoint(&["chat", "completions"], &own)?;
-        let host = endpoint.url.host_str().unwrap_or_default();
-        let dialect = match named {
-            None => Dialect::of(host, &name),
-            Some(named) => Dialect::named(&named).ok_or_else(|| {
-                let known = DIALECTS.iter().map(|row| format!("`{}`", row.name)).collect::<Vec<_>>();
-                ServerConfigError::Dialect { name, dialect: named, known: known.join(", ") }
-            })?,
-        };
-        let host = Host { dialect, opaque_kind: format!("openai/{host}") };
-        Ok(OpenAi { endpoint, host, written: Written::default() })
-    }
+/// A server of chat completions.
+pub fn connect(config: ServerConfig) -> Result<Server, ServerConfigError> {
+    let (name, named, bearer) = (config.name.clone(), config.dialect.clone(), config.bearer());
+    let own: Vec<_> = bearer.iter().map(|bearer| ("authorization", bearer.as_str())).collect();
+    let endpoint = config.endpoint(&["chat", "completions"], &own)?;
+    let host = endpoint.url.host_str().unwrap_or_default();
+    let dialect = match named {
+        None => Dialect::of(host, &name),
+        Some(named) => Dialect::named(&named).ok_or_else(|| {
+            let known = DIALECTS.iter().map(|row| format!("`{}`", row.name)).collect::<Vec<_>>();
+            ServerConfigError::Dialect { name, dialect: named, known: known.join(", ") }
+        })?,
+    };
+    let speaks = Box::new(Completions::new(dialect, format!("openai/{host}")));
+    Ok(Server { endpoint, speaks })
 }
 
 #[async_trait]
-impl Provider for OpenAi {
+impl Speaks for Completions {
     async fn call(
         &self,
+        endpoint: &Endpoint,
         request: &Request,
         live: &dyn Live,
         cancel: &CancellationToken,
     ) -> Result<ModelReply, ModelFailed> {
-        let begin = || Writer::new(&self.host, &request.pictures);
-        let write = |writer: &Writer| request::body(request, writer);
-        let body = self.written.with(String::new(), &request.messages, &request.pictures, begin, write);
-        let forced = request::forced(request, self.host.dialect);
-        let answer = Answer::new(forced, self.host.opaque_kind.clone());
-        let ended = exchange::call(&self.endpoint, request, body, answer, live, cancel).await;
-        let dialect = self.host.dialect;
+        let (body, Host { dialect, opaque_kind }) = (self.write(request), &self.host);
+        let answer = Answer::new(request::forced(request, dialect), opaque_kind.clone());
+        let ended = exchange::call(endpoint, request, body, answer, live, cancel).await;
         ended.map_err(|failed| exchange::droppable(failed, |name| request::can_drop(request, dialect, name)))
-    }
-
-    async fn models(&self) -> Result<Vec<OfferedModel>, ModelFailed> {
-        catalog::list(&self.endpoint).await
-    }
-
-    async fn model(&self, name: &str) -> Option<OfferedModel> {
-        catalog::describe(&self.endpoint, name).await
     }
 }

@@ -1,10 +1,64 @@
-//! How a model's server is reached, the same for every wire format; opens no connection.
+//! A model's server and how it is reached, the same for every wire format.
 
+use std::fmt;
+
+use async_trait::async_trait;
 use reqwest::Url;
+use tokio_util::sync::CancellationToken;
+
+use crate::ports::{Live, OfferedModel, Provider};
+use crate::protocol::event::{ModelFailed, ModelReply};
+use crate::protocol::message::Request;
+use crate::provider::catalog;
 
 use crate::provider::Secret;
 use crate::provider::failure::Peer;
 use crate::provider::http::{self, Endpoint, Timeouts};
+
+/// What a server speaks.
+#[async_trait]
+pub(super) trait Speaks: Send + Sync {
+    /// Makes one call.
+    async fn call(
+        &self,
+        endpoint: &Endpoint,
+        request: &Request,
+        live: &dyn Live,
+        cancel: &CancellationToken,
+    ) -> Result<ModelReply, ModelFailed>;
+}
+
+/// A model source behind a server. Making one checks the configuration; it opens no connection and reads no certificate.
+pub struct Server {
+    pub(super) endpoint: Endpoint,
+    pub(super) speaks: Box<dyn Speaks>,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("peer", &self.endpoint.peer).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Provider for Server {
+    async fn call(
+        &self,
+        request: &Request,
+        live: &dyn Live,
+        cancel: &CancellationToken,
+    ) -> Result<ModelReply, ModelFailed> {
+        self.speaks.call(&self.endpoint, request, live, cancel).await
+    }
+
+    async fn models(&self) -> Result<Vec<OfferedModel>, ModelFailed> {
+        catalog::list(&self.endpoint).await
+    }
+
+    async fn model(&self, name: &str) -> Option<OfferedModel> {
+        catalog::describe(&self.endpoint, name).await
+    }
+}
 
 /// How a server is reached.
 #[derive(Clone, Debug)]
@@ -44,6 +98,11 @@ impl ServerConfig {
                 Err(ServerConfigError::Dialect { name: self.name, dialect, known: "none".to_owned() })
             }
         }
+    }
+
+    /// The header of a key that is sent as `Bearer`.
+    pub(super) fn bearer(&self) -> Option<String> {
+        self.api_key.as_ref().map(|key| format!("Bearer {}", key.reveal()))
     }
 
     /// The endpoint at a path under the base URL; `own` are the headers of the format.

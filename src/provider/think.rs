@@ -112,7 +112,7 @@ impl ThinkFilter {
 }
 
 /// Bytes at the end of a text with which a tag may begin.
-fn tail_that_begins(text: &str, tag: &str) -> usize {
+pub(super) fn tail_that_begins(text: &str, tag: &str) -> usize {
     (1..tag.len()).rev().find(|n| tag.is_char_boundary(*n) && text.ends_with(&tag[..*n])).unwrap_or(0)
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::{Value, json};
+
 use crate::protocol::CallId;
 use crate::protocol::event::BudgetSettled;
 use crate::protocol::message::Usage;
@@ -25,13 +27,21 @@ pub struct Ledger {
     pub micro_usd: u64,
     /// Worst cases set aside: tokens, millionths of a dollar.
     reserved: BTreeMap<CallId, (u64, u64)>,
-    /// Tokens per thousand bytes, from the last recorded usage.
+    /// Tokens per thousand bytes of each model, from its last recorded usage.
+    ratios: BTreeMap<String, u64>,
+    /// The last of them, for models that answered nothing yet.
     ratio: u64,
 }
 
 impl Default for Ledger {
     fn default() -> Self {
-        Ledger { tokens: 0, micro_usd: 0, reserved: BTreeMap::new(), ratio: FIRST_RATIO }
+        Ledger {
+            tokens: 0,
+            micro_usd: 0,
+            reserved: BTreeMap::new(),
+            ratios: BTreeMap::new(),
+            ratio: FIRST_RATIO,
+        }
     }
 }
 
@@ -53,9 +63,13 @@ impl Ledger {
         self.micro_usd = self.micro_usd.saturating_add(settled.micro_usd);
     }
 
-    /// Estimated tokens per thousand bytes.
-    pub fn ratio(&self) -> u64 {
-        self.ratio
+    /// Estimated tokens per thousand bytes: one number, or one for each model where several have answered.
+    pub fn ratios(&self) -> Value {
+        if self.ratios.len() > 1 { json!(self.ratios) } else { self.ratio.into() }
+    }
+
+    fn ratio_of(&self, model: &str) -> u64 {
+        self.ratios.get(model).copied().unwrap_or(self.ratio)
     }
 
     /// What is set aside for a call.
@@ -73,21 +87,26 @@ impl Ledger {
         self.reserved.values().fold(self.micro_usd, |sum, (_, money)| sum.saturating_add(*money))
     }
 
-    /// Learns from recorded usage how many tokens this session's bytes are.
-    pub fn calibrate(&mut self, bytes: u64, usage: &Usage) {
+    /// Learns from recorded usage how many tokens this session's bytes are for a model.
+    pub fn calibrate(&mut self, model: &str, bytes: u64, usage: &Usage) {
         if !usage.estimated && usage.input > 0 && bytes > 0 {
             self.ratio = (usage.input.saturating_mul(1000) / bytes).clamp(100, 1000);
+            self.ratios.insert(model.to_owned(), self.ratio);
         }
     }
 
-    /// Bytes of text that are about this many tokens.
-    pub fn bytes_of(&self, tokens: u64) -> u64 {
-        tokens.saturating_mul(1000) / self.ratio.max(1)
+    /// Bytes of text that are about this many tokens of a model, or of the one that makes the most of them.
+    pub fn bytes_of(&self, model: Option<&str>, tokens: u64) -> u64 {
+        let most = || self.ratios.values().copied().max().unwrap_or(self.ratio);
+        tokens.saturating_mul(1000) / model.map_or_else(most, |model| self.ratio_of(model)).max(1)
     }
 
     /// Estimates the tokens of a text spread over messages.
-    pub fn estimate(&self, bytes: u64, messages: u64) -> u64 {
-        bytes.saturating_mul(self.ratio).div_ceil(1000).saturating_add(messages.saturating_mul(PER_MESSAGE))
+    pub fn estimate(&self, model: &str, bytes: u64, messages: u64) -> u64 {
+        bytes
+            .saturating_mul(self.ratio_of(model))
+            .div_ceil(1000)
+            .saturating_add(messages.saturating_mul(PER_MESSAGE))
     }
 }
 
@@ -129,12 +148,17 @@ mod tests {
     #[test]
     fn estimates_follow_recorded_usage_but_not_absurd_usage() {
         let mut ledger = Ledger::default();
-        assert_eq!(ledger.estimate(1000, 1), 304);
-        ledger.calibrate(1000, &Usage { input: 250, ..Usage::default() });
-        assert_eq!(ledger.estimate(1000, 1), 254);
-        ledger.calibrate(1000, &Usage { input: 900_000, ..Usage::default() });
-        assert_eq!(ledger.estimate(1000, 0), 1000);
-        ledger.calibrate(1000, &Usage { input: 5, estimated: true, ..Usage::default() });
-        assert_eq!(ledger.estimate(1000, 0), 1000);
+        assert_eq!(ledger.estimate("p/m", 1000, 1), 304);
+        ledger.calibrate("p/m", 1000, &Usage { input: 250, ..Usage::default() });
+        assert_eq!(ledger.estimate("p/m", 1000, 1), 254);
+        ledger.calibrate("p/m", 1000, &Usage { input: 900_000, ..Usage::default() });
+        assert_eq!(ledger.estimate("p/m", 1000, 0), 1000);
+        ledger.calibrate("p/m", 1000, &Usage { input: 5, estimated: true, ..Usage::default() });
+        assert_eq!(ledger.estimate("p/m", 1000, 0), 1000);
+        // Another model begins with what was seen last, and then has a number of its own.
+        assert_eq!(ledger.estimate("p/other", 1000, 0), 1000);
+        ledger.calibrate("p/other", 1000, &Usage { input: 250, ..Usage::default() });
+        assert_eq!((ledger.estimate("p/other", 1000, 0), ledger.estimate("p/m", 1000, 0)), (250, 1000));
+        assert_eq!((ledger.bytes_of(Some("p/other"), 250), ledger.bytes_of(None, 250)), (1000, 250));
     }
 }

@@ -48,7 +48,7 @@ impl Session {
     pub(super) fn input_estimate(&self, spark: &Spark) -> u64 {
         let added = || spark.fresh.iter().chain(&spark.queue);
         let bytes = spark.said.bytes() + self.bytes_in(added()) + self.tool_bytes(spark);
-        self.ledger.estimate(bytes, (spark.said.len() + added().count()) as u64)
+        self.ledger.estimate(&spark.model, bytes, (spark.said.len() + added().count()) as u64)
     }
 
     /// Names of the tools a spark may use, in the order they were offered.
@@ -85,7 +85,7 @@ impl Session {
         let order = Item::of(Role::User, self.notice(id, Notice::Compacted, &text));
         let request = shown.into_iter().chain([order]);
         let request = Conversation::default().with_all(request, &|at| self.event(at));
-        let input = self.ledger.estimate(bytes + text.len() as u64, request.len() as u64);
+        let input = self.ledger.estimate(&model.name, bytes + text.len() as u64, request.len() as u64);
         let output = of_summary(&model);
         self.order_model_call(id, Purpose::Compact, request, input, output);
     }
@@ -121,16 +121,17 @@ impl Session {
         let all = spark.transcript();
         let hidden = self.hidden(&all, &model);
         let prompt = self.turn.as_ref().map(|turn| turn.prompt);
-        let sizes: Vec<u64> = all.iter().map(|item| self.ledger.estimate(self.bytes_in([item]), 1)).collect();
+        let estimate = |bytes, messages| self.ledger.estimate(&model.name, bytes, messages);
+        let sizes: Vec<u64> = all.iter().map(|item| estimate(self.bytes_in([item]), 1)).collect();
         let sum = |range: std::ops::Range<usize>, counts: &dyn Fn(usize) -> bool| -> u64 {
             range.filter(|i| counts(*i)).filter_map(|i| sizes.get(i)).sum()
         };
-        let tools = self.ledger.estimate(self.tool_bytes(spark), 2);
+        let tools = estimate(self.tool_bytes(spark), 2);
         let (summary, len) = (of_summary(&model), all.len());
         let room = model.context.saturating_sub(summary + tools);
         let is_covered = |i: usize| all.get(i).is_some_and(|item| self.is_coverable(item, prompt));
         // What the next request would hold: what no summary covers, the summary, and room for an answer.
-        let queue = self.ledger.estimate(self.bytes_in(&spark.queue), spark.queue.len() as u64);
+        let queue = estimate(self.bytes_in(&spark.queue), spark.queue.len() as u64);
         let answer = self.output_limit(id, &model).min(model.context / 4);
         let stays = |end: usize| sum(0..end, &|i| !is_covered(i)) + sum(end..len, &|_| true);
         let suffices = |end: &usize| stays(*end) + summary + tools + queue + answer <= model.context;

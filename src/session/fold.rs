@@ -424,7 +424,7 @@ impl Session {
         let bytes = super::context::bytes_of_reply(&data.body);
         if let Some(spark) = self.sparks.get(&id) {
             let sent = spark.said.bytes() + self.bytes_in(&spark.fresh) + self.tool_bytes(spark);
-            self.ledger.calibrate(sent, &data.body.usage);
+            self.ledger.calibrate(&spark.model, sent, &data.body.usage);
         }
         let Some(spark) = self.sparks.get_mut(&id) else { return };
         // An answer that says nothing is no message: providers refuse it when it is sent back.

@@ -13,20 +13,20 @@ impl Session {
     pub(super) fn most_shown_to(&self, id: SparkId) -> u32 {
         let Some(spark) = self.sparks.get(&id) else { return u32::MAX };
         let Some(model) = self.model_spec(&spark.model) else { return u32::MAX };
-        self.most_within(model.context, spark.uses.len() as u64)
+        self.most_within(Some(&model.name), model.context, spark.uses.len() as u64)
     }
 
     /// The same of one of several texts that any of the session's models may be shown.
     pub(super) fn most_shown(&self, texts: u64) -> u32 {
         let models = self.spec.iter().flat_map(|spec| &spec.models);
         let window = models.map(|model| model.context).min().unwrap_or(u64::MAX);
-        self.most_within(window, texts).min(MOST_SHOWN as u32)
+        self.most_within(None, window, texts).min(MOST_SHOWN as u32)
     }
 
     /// One text may fill a quarter of a window, and all texts of a step one half.
-    fn most_within(&self, window: u64, texts: u64) -> u32 {
+    fn most_within(&self, model: Option<&str>, window: u64, texts: u64) -> u32 {
         let tokens = (window / 4).min(window / 2 / texts.max(1));
-        let bytes = self.ledger.bytes_of(tokens).max(LEAST_SHOWN);
+        let bytes = self.ledger.bytes_of(model, tokens).max(LEAST_SHOWN);
         u32::try_from(bytes).unwrap_or(u32::MAX)
     }
 

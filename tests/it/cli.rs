@@ -10,6 +10,7 @@ mod many;
 mod mentions;
 mod on_terminal;
 mod policy;
+mod pull;
 mod rights;
 pub(crate) mod run;
 mod secrets;

@@ -10,7 +10,7 @@ use agon::protocol::event::{ErrorKind, ModelFailed, ModelReply};
 use agon::protocol::message::{Args, Finish, Opaque, Part, Request, Usage};
 use agon::protocol::{Lane, Role};
 use agon::provider::ServerConfig;
-use agon::provider::anthropic::Anthropic;
+use agon::provider::anthropic;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -30,7 +30,7 @@ fn hello() -> Request {
 
 async fn call(server: &Server, request: &Request) -> (Result<ModelReply, ModelFailed>, Recorder) {
     let live = Recorder::default();
-    let provider = Anthropic::new(config(&server.url())).unwrap();
+    let provider = anthropic::connect(config(&server.url())).unwrap();
     let ended = provider.call(request, &live, &CancellationToken::new()).await;
     if let Err(failed) = &ended {
         assert!(!failed.message.contains(KEY), "{}", failed.message);

@@ -13,7 +13,7 @@ use agon::ports::Provider;
 use agon::protocol::Role;
 use agon::protocol::event::{ModelFailed, ModelReply};
 use agon::protocol::message::Request;
-use agon::provider::openai::OpenAi;
+use agon::provider::openai;
 use agon::provider::{ServerConfig, Timeouts};
 use tokio_util::sync::CancellationToken;
 
@@ -28,20 +28,20 @@ fn config(url: &str) -> ServerConfig {
 }
 
 /// Limits short enough for a test of silence, for no test that succeeds.
-fn impatient(url: &str) -> OpenAi {
+fn impatient(url: &str) -> impl Provider + use<> {
     let timeouts = Timeouts {
         connect: Duration::from_millis(300),
         first_token: Duration::from_millis(300),
         idle: Duration::from_millis(300),
     };
-    OpenAi::new(ServerConfig { timeouts, ..config(url) }).unwrap()
+    openai::connect(ServerConfig { timeouts, ..config(url) }).unwrap()
 }
 
 fn hello() -> Request {
     request(vec![said(Role::User, "hello")])
 }
 
-async fn call(provider: &OpenAi, request: &Request) -> (Result<ModelReply, ModelFailed>, Recorder) {
+async fn call(provider: &impl Provider, request: &Request) -> (Result<ModelReply, ModelFailed>, Recorder) {
     let live = Recorder::default();
     let ended = provider.call(request, &live, &CancellationToken::new()).await;
     if let Err(failed) = &ended {
@@ -54,7 +54,7 @@ async fn call(provider: &OpenAi, request: &Request) -> (Result<ModelReply, Model
 /// Asks a server that always gives this reply.
 async fn ask(reply: Reply) -> (Result<ModelReply, ModelFailed>, Recorder) {
     let server = Server::start(move |_, _| reply.clone());
-    call(&OpenAi::new(config(&server.url())).unwrap(), &hello()).await
+    call(&openai::connect(config(&server.url())).unwrap(), &hello()).await
 }
 
 async fn answer(reply: Reply) -> ModelReply {

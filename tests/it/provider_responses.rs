@@ -4,7 +4,7 @@ use agon::ports::Provider;
 use agon::protocol::event::{ErrorKind, ModelFailed, ModelReply};
 use agon::protocol::message::{AnswerSchema, Args, Finish, Opaque, Part, Request, Structured, ToolDecl};
 use agon::protocol::{Lane, Role};
-use agon::provider::responses::Responses;
+use agon::provider::responses;
 use agon::provider::{ServerConfig, ServerConfigError};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -22,7 +22,7 @@ fn config(url: &str) -> ServerConfig {
 
 async fn call(server: &Server, request: &Request) -> (Result<ModelReply, ModelFailed>, Recorder) {
     let live = Recorder::default();
-    let provider = Responses::new(config(&server.url())).unwrap();
+    let provider = responses::connect(config(&server.url())).unwrap();
     let ended = provider.call(request, &live, &CancellationToken::new()).await;
     (ended, live)
 }
@@ -163,7 +163,7 @@ async fn address_and_headers() {
     assert_eq!(sent.line, "POST /v1/responses");
     assert_eq!(sent.header("authorization"), Some(&*format!("Bearer {KEY}")));
     let named = ServerConfig { dialect: Some("mistral".into()), ..config("http://127.0.0.1:1/v1") };
-    assert!(matches!(Responses::new(named), Err(ServerConfigError::Dialect { .. })));
+    assert!(matches!(responses::connect(named), Err(ServerConfigError::Dialect { .. })));
 }
 
 #[tokio::test]
@@ -335,6 +335,7 @@ fn an_unknown_kind_is_named_with_those_there_are() {
     env.config("model = \"x/y\"\n[providers.x]\nkind = \"opnai\"\nbase_url = \"http://127.0.0.1:1/v1\"\n");
     let ran = env.run(&["run", "hi"]);
     assert_ne!(ran.code, 0);
-    let words = "unknown kind `opnai`; known are `openai`, `openai-responses`, `anthropic`, `script`";
+    let words =
+        "unknown kind `opnai`; known are `openai`, `openai-responses`, `anthropic`, `llama`, `script`";
     assert!(ran.stderr.contains(words), "{ran}");
 }

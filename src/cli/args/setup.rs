@@ -105,4 +105,18 @@ pub enum ModelsCommand {
         #[command(flatten)]
         workspace: WorkspaceArgs,
     },
+    /// Fetch a GGUF file into the models' folder; run again, it continues where it stopped
+    Pull {
+        /// Where it is: the address of the download
+        url: String,
+        /// Its name in the folder; default the one in the address
+        #[arg(long, value_name = "MODEL.gguf")]
+        name: Option<String>,
+        /// The SHA-256 it must have
+        #[arg(long, value_name = "HEX")]
+        sha256: Option<String>,
+        /// Where to work.
+        #[command(flatten)]
+        workspace: WorkspaceArgs,
+    },
 }

@@ -82,7 +82,7 @@ fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
 
 /// An answer as far as it has come.
 #[derive(Debug, Default)]
-pub(super) struct Answer {
+pub(in crate::provider) struct Answer {
     /// The tool whose arguments are the answer.
     forced: Option<String>,
     /// What opaque parts are marked with.

@@ -180,7 +180,7 @@ impl Session {
         let brief = briefs::brief(round.ask, &round.phase, "").len() + 4096;
         let tools = if round.phase == PHASES[2] { self.tool_bytes(spark) } else { 0 };
         let bytes = self.bytes_in(&items) + (shown + brief) as u64 + tools;
-        let input = self.ledger.estimate(bytes, items.len() as u64 + 2);
+        let input = self.ledger.estimate(&model.name, bytes, items.len() as u64 + 2);
         let most = of_ask(round.ask).min(model.max_output);
         let output = most.min(model.context.saturating_sub(input));
         let usage = Usage::at_most(input, output);

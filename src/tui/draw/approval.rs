@@ -73,6 +73,11 @@ fn preview(scene: &ViewModel<'_>, open: &OpenApproval, wide: u16) -> Vec<Line<'s
             }
         }
     }
+    // agon's own previews name every need; those of another's log may not.
+    for need in plan.other_needs().filter(|need| !plan.preview.contains(&*need.name())) {
+        let line = format!("needs: {}", bare_line(&need.name()));
+        wrap.line(&[(scene.style(Tone::Bad), line.as_str())], &mut out);
+    }
     if let Some(command) = plan.command().filter(|command| !plan.preview.contains(command)) {
         approved(command).lines().for_each(|line| wrap.line(&[(scene.style(Tone::Strong), line)], &mut out));
     }

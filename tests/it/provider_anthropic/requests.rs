@@ -230,6 +230,6 @@ async fn address_headers_and_what_is_always_sent() {
         "a request that stands alone is not worth a mark"
     );
     let named = ServerConfig { dialect: Some("mistral".into()), ..config("http://127.0.0.1:1/v1") };
-    assert!(matches!(Anthropic::new(named), Err(ServerConfigError::Dialect { .. })));
-    assert!(matches!(Anthropic::new(config("ftp://x")), Err(ServerConfigError::BaseUrl { .. })));
+    assert!(matches!(anthropic::connect(named), Err(ServerConfigError::Dialect { .. })));
+    assert!(matches!(anthropic::connect(config("ftp://x")), Err(ServerConfigError::BaseUrl { .. })));
 }

@@ -1,14 +1,14 @@
 //! Each row of the table of dialects against a server that refuses what its host refuses.
 
 use agon::protocol::message::{AnswerSchema, Args, Opaque, Part, Structured, ToolDecl};
-use agon::provider::openai::{DIALECTS, OpenAi};
+use agon::provider::openai::DIALECTS;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::support::{message, picture};
 
-fn in_dialect(url: &str, dialect: &str) -> OpenAi {
-    OpenAi::new(ServerConfig { dialect: Some(dialect.into()), ..config(url) }).unwrap()
+fn in_dialect(url: &str, dialect: &str) -> impl Provider + use<> {
+    openai::connect(ServerConfig { dialect: Some(dialect.into()), ..config(url) }).unwrap()
 }
 
 fn result(id: &str, content: &str) -> Part {
@@ -250,7 +250,7 @@ async fn typed_answers_as_the_host_takes_them() {
 #[tokio::test]
 async fn an_unknown_dialect_is_named_with_those_there_are() {
     let config = ServerConfig { dialect: Some("mistal".into()), ..config("http://127.0.0.1:1/v1") };
-    let words = OpenAi::new(config).unwrap_err().to_string();
+    let words = openai::connect(config).unwrap_err().to_string();
     assert!(words.starts_with("provider `mock`: unknown dialect `mistal`; known are `openai`, "), "{words}");
 }
 

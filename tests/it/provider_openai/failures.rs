@@ -3,7 +3,6 @@
 use agon::protocol::Lane;
 use agon::protocol::event::ErrorKind;
 use agon::provider::ServerConfigError;
-use agon::provider::openai::OpenAi;
 use serde_json::json;
 
 use super::*;
@@ -19,7 +18,7 @@ async fn server_down() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let provider = OpenAi::new(config(&format!("http://{address}/v1"))).unwrap();
+    let provider = openai::connect(config(&format!("http://{address}/v1"))).unwrap();
     let failed = call(&provider, &hello()).await.0.unwrap_err();
     assert_failed(&failed, ErrorKind::Network, "cannot be reached: Connection refused");
     assert_eq!(failed.usage, None);
@@ -88,9 +87,10 @@ async fn hints_fit_what_was_refused() {
         ),
         (
             400,
-            json!({"error": {"message": "The response was filtered due to the prompt triggering Azure OpenAI's content management policy.", "code": "content_filter", "status": 400}}),
+            json!({"error": {"message": "The response was filtered due to the prompt triggering Azure OpenAI's content management policy.", "type": null, "param": "prompt", "code": "content_filter", "status": 400, "innererror": {"code": "ResponsibleAIPolicyViolation",
+                "content_filter_result": {"hate": {"filtered": false, "severity": "safe"}, "jailbreak": {"filtered": true, "detected": true}, "violence": {"filtered": true, "severity": "medium"}}}}}),
             ErrorKind::BadRequest,
-            "rephrase it",
+            "policy. Filtered: jailbreak, violence (medium); the provider's filter refused the input: rephrase it",
         ),
         (
             413,
@@ -140,7 +140,7 @@ async fn too_much_output_is_told_from_a_full_window_with_the_providers_numbers()
     let server = Server::strict("together", |_, _| Reply::text("ok"));
     let mut request = hello();
     request.params.max_output = Some(8192);
-    let failed = call(&OpenAi::new(config(&server.url())).unwrap(), &request).await.0.unwrap_err();
+    let failed = call(&openai::connect(config(&server.url())).unwrap(), &request).await.0.unwrap_err();
     assert_failed(&failed, ErrorKind::OutputLimit, "8193. Given: 4097 `inputs` tokens");
     assert_eq!(limits(failed), Some((Some(8193), Some(4097), None)));
     assert_eq!(server.take_violations().len(), 1);
@@ -247,7 +247,7 @@ async fn cancelled_in_the_middle() {
     let at = reply.offset_after("model-1", "two ");
     let reply = reply.stall_after(at + 40);
     let server = Server::start(move |_, _| reply.clone());
-    let provider = OpenAi::new(config(&server.url())).unwrap();
+    let provider = openai::connect(config(&server.url())).unwrap();
     let (live, cancel) = (Recorder::default(), CancellationToken::new());
     let request = hello();
     let asking = provider.call(&request, &live, &cancel);
@@ -274,13 +274,13 @@ async fn cancelled_in_the_middle() {
 #[test]
 fn configurations_that_cannot_work() {
     for url in ["", "localhost:8080", "ftp://x/", "http://"] {
-        assert!(matches!(OpenAi::new(config(url)), Err(ServerConfigError::BaseUrl { .. })), "{url}");
+        assert!(matches!(openai::connect(config(url)), Err(ServerConfigError::BaseUrl { .. })), "{url}");
     }
     let mut bad = config("http://localhost/v1");
     bad.headers.push(("x-note".into(), "secret\nvalue".into()));
-    let error = OpenAi::new(bad).unwrap_err();
+    let error = openai::connect(bad).unwrap_err();
     assert_eq!(error.to_string(), "provider `mock`: header `x-note` has characters a header cannot have");
-    assert!(!format!("{:?}", OpenAi::new(config("https://localhost/v1"))).contains(KEY));
+    assert!(!format!("{:?}", openai::connect(config("https://localhost/v1"))).contains(KEY));
 }
 
 #[tokio::test]
@@ -296,7 +296,7 @@ async fn the_server_itself_is_strict() {
             is_error: false,
         }],
     ));
-    let provider = OpenAi::new(config(&server.url())).unwrap();
+    let provider = openai::connect(config(&server.url())).unwrap();
     let failed = call(&provider, &orphan).await.0.unwrap_err();
     assert_failed(&failed, ErrorKind::BadRequest, "which nobody asked");
     assert_eq!(server.take_violations().len(), 1);

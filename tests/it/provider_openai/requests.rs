@@ -2,7 +2,6 @@
 
 use agon::protocol::message::{AnswerSchema, Args, Finish, Part, Pictures, Structured, ToolDecl};
 use agon::protocol::{Lane, Role};
-use agon::provider::openai::OpenAi;
 use serde_json::{Value, json};
 
 use super::*;
@@ -11,7 +10,7 @@ use crate::support::{message, picture};
 /// What the server is sent for a request, and how it was asked.
 async fn sent(request: &Request) -> Value {
     let server = Server::start(|_, _| Reply::text("ok"));
-    call(&OpenAi::new(config(&server.url())).unwrap(), request).await.0.unwrap();
+    call(&openai::connect(config(&server.url())).unwrap(), request).await.0.unwrap();
     server.bodies().remove(0)
 }
 
@@ -95,10 +94,10 @@ async fn address_headers_and_key() {
     let server = Server::start(|_, _| Reply::text("ok"));
     let mut with = config(&format!("{}/?api-version=1", server.url()));
     with.headers = vec![("x-team".into(), "blue".into())];
-    call(&OpenAi::new(with).unwrap(), &hello()).await.0.unwrap();
+    call(&openai::connect(with).unwrap(), &hello()).await.0.unwrap();
     let mut without = config(&server.url());
     without.api_key = None;
-    call(&OpenAi::new(without).unwrap(), &hello()).await.0.unwrap();
+    call(&openai::connect(without).unwrap(), &hello()).await.0.unwrap();
     let requests = server.requests();
     assert_eq!(requests[0].line, "POST /v1/chat/completions?api-version=1");
     assert_eq!(requests[0].header("authorization"), Some(format!("Bearer {KEY}").as_str()));
@@ -133,7 +132,7 @@ async fn a_forced_tool_answers_in_text() {
         assert_eq!(request["tool_choice"], json!({"type": "function", "function": {"name": "ballot"}}));
         Reply::calls([("ballot", json!({"vote": "yes"}))])
     });
-    let provider = OpenAi::new(config(&server.url())).unwrap();
+    let provider = openai::connect(config(&server.url())).unwrap();
     let (ended, live) = call(&provider, &typed(Structured::ForcedTool)).await;
     let reply = ended.unwrap();
     assert_eq!(reply.message, [Part::Text { text: "{\"vote\":\"yes\"}".into() }]);

@@ -2,7 +2,6 @@
 
 use agon::protocol::message::{Args, Finish, Opaque, Part, Usage};
 use agon::protocol::{Lane, Role};
-use agon::provider::openai::OpenAi;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -58,7 +57,7 @@ async fn every_split_of_the_bytes_gives_the_same_answer() {
     let whole = answer(mixed()).await;
     let length = mixed().body("model-1").len();
     let server = Server::start(move |_, n| mixed().split_at([n]));
-    let provider = OpenAi::new(config(&server.url())).unwrap();
+    let provider = openai::connect(config(&server.url())).unwrap();
     for at in 1..length {
         let (ended, live) = call(&provider, &hello()).await;
         assert_eq!(ended.unwrap(), whole, "split at {at}");
@@ -171,7 +170,7 @@ async fn thinking_that_must_go_back_is_kept_for_this_host_alone() {
     let piece = |text: &str, signature: Option<&str>| json!({"reasoning_details": [{"index": 0, "type": "reasoning.text", "text": text, "signature": signature}]});
     let reply = Reply::deltas([piece("a", None), piece("b", Some("sig")), json!({"content": "c"})]);
     let server = Server::start(move |_, _| reply.clone());
-    let provider = OpenAi::new(config(&server.url())).unwrap();
+    let provider = openai::connect(config(&server.url())).unwrap();
     let answered = call(&provider, &hello()).await.0.unwrap();
     let merged = json!([{"index": 0, "type": "reasoning.text", "text": "ab", "signature": "sig"}]);
     let opaque = Opaque {
@@ -198,7 +197,7 @@ async fn thinking_that_must_go_back_is_kept_for_this_host_alone() {
 #[tokio::test]
 async fn connections_are_used_again() {
     let server = Server::start(|_, _| Reply::text("x"));
-    let provider = OpenAi::new(config(&server.url())).unwrap();
+    let provider = openai::connect(config(&server.url())).unwrap();
     for _ in 0..5 {
         call(&provider, &hello()).await.0.unwrap();
     }
@@ -212,7 +211,7 @@ async fn slow_is_not_silent() {
     let server = Server::start(move |_, _| reply.clone());
     let second = Duration::from_secs(1);
     let timeouts = Timeouts { connect: second, first_token: second, idle: second };
-    let provider = OpenAi::new(ServerConfig { timeouts, ..config(&server.url()) }).unwrap();
+    let provider = openai::connect(ServerConfig { timeouts, ..config(&server.url()) }).unwrap();
     assert_eq!(call(&provider, &hello()).await.0.unwrap().text(), "one two three four five six");
 }
 
@@ -225,7 +224,7 @@ async fn what_belongs_to_a_call_goes_back_with_it() {
         1 => Reply::deltas([json!({"tool_calls": [piece]})]),
         _ => Reply::text("ok"),
     });
-    let provider = OpenAi::new(config(&server.url())).unwrap();
+    let provider = openai::connect(config(&server.url())).unwrap();
     let answered = call(&provider, &hello()).await.0.unwrap();
     assert_eq!(answered.message[1], called("a", "f", Args::Json(json!({}))));
     let mut next = hello();

@@ -90,6 +90,8 @@ fn a_window_that_nobody_tells_is_assumed_small_and_said_aloud() {
     assert!(ran.stderr.contains("the window of `mock/any` is unknown: agon assumes 8,192 tokens"), "{ran}");
     let model = entries(&env)[0]["events"][0]["data"]["spec"]["models"][0].clone();
     assert_eq!((&model["context"], &model["max_output"]), (&json!(8_192), &json!(2_048)), "{model}");
+    let again = env.run(&["run", "say hello"]);
+    assert!(again.code == 0 && !again.stderr.contains("window"), "one note is enough: {again}");
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn base() -> Spec {
 
 fn asked() -> Asked<'static> {
     let said = vec![said(agon::protocol::Role::User, "Mend the clock.")];
-    Asked { said, fingerprint: "print", ratio: 300, ..Asked::default() }
+    Asked { said, fingerprint: "print", ratio: 300.into(), ..Asked::default() }
 }
 
 type Change = (&'static str, fn(&mut Spec));
@@ -111,7 +111,7 @@ fn what_is_said_and_seen_is_in_the_key() {
         Asked { grants: &grant, ..asked() },
         Asked { seen, ..asked() },
         Asked { spent: (1, 0), ..asked() },
-        Asked { ratio: 301, ..asked() },
+        Asked { ratio: 301.into(), ..asked() },
     ];
     for other in &others {
         assert_ne!(cache_key(&base(), other), key, "{other:?}");

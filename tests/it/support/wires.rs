@@ -70,7 +70,7 @@ impl Wire {
         let format = FORMATS.iter().find(|format| format.kind == self.kind).unwrap();
         let config = ServerConfig::new("mock", url);
         let dialect = self.dialect.map(str::to_owned);
-        (format.connect)(ServerConfig { api_key: Some(KEY.into()), dialect, ..config }).unwrap()
+        Arc::new((format.connect)(ServerConfig { api_key: Some(KEY.into()), dialect, ..config }).unwrap())
     }
 
     /// A model with reasoning, whose thinking the tests' servers check.

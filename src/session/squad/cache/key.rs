@@ -37,7 +37,7 @@ pub struct Asked<'a> {
     /// Tokens and millionths of a dollar used by earlier turns.
     pub spent: (u64, u64),
     /// Estimated tokens per thousand bytes.
-    pub ratio: u64,
+    pub ratio: Value,
 }
 
 /// The key of a squad's run: SHA-256 over canonical JSON of everything that may decide its result, in hex.
@@ -148,7 +148,7 @@ impl Session {
                 grants: &self.grants,
                 seen: lead.seen.clone(),
                 spent: turn.spent_before,
-                ratio: self.ledger.ratio(),
+                ratio: self.ledger.ratios(),
             },
         ))
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::Recorded;
+use super::validate::is_packed;
 
 /// Everything wrong with a request, in words; empty when it is right. `earlier` are the requests before it.
 ///
@@ -191,6 +192,10 @@ impl Found {
                     let taken = ["image/jpeg", "image/png", "image/gif", "image/webp"].contains(&kind);
                     self.unless(taken, || {
                         format!("{place}.image.source.base64.media_type: unexpected {kind}")
+                    });
+                    let data = block["source"]["data"].as_str().unwrap_or_default();
+                    self.unless(block["source"]["type"] == "base64" && is_packed(data), || {
+                        format!("{place}.image.source.base64: invalid base64 data")
                     });
                     others = true;
                 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::Recorded;
+use super::validate::is_picture;
 
 /// Everything wrong with a request, in words; empty when it is right.
 ///
@@ -156,6 +157,10 @@ impl Found {
             let kind = piece["type"].as_str().unwrap_or_default();
             self.unless(kinds.contains(&kind), || {
                 format!("Invalid value: '{kind}'. Supported values are: {kinds:?}.")
+            });
+            let url = piece["image_url"].as_str().unwrap_or_default();
+            self.unless(kind != "input_image" || is_picture(url), || {
+                format!("Invalid 'input[{at}].content.image_url': {url}")
             });
         }
     }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::Recorded;
@@ -68,6 +70,10 @@ impl Found {
             match role {
                 "system" | "developer" | "user" => {
                     self.unless(says_something(&message["content"]), || format!("message {at} says nothing"));
+                    for (nth, piece) in message["content"].as_array().into_iter().flatten().enumerate() {
+                        let place = format!("messages[{at}].content[{nth}]");
+                        self.piece(&place, role, piece);
+                    }
                 }
                 "assistant" => self.assistant(at, message, &mut open, &mut seen),
                 "tool" => {
@@ -81,6 +87,24 @@ impl Found {
             }
         }
         self.unless(open.is_empty(), || format!("the request ends before the results of {open:?}"));
+    }
+
+    /// A piece of content, as OpenAI describes it: a picture is an object with a URL, and only users show pictures.
+    fn piece(&mut self, place: &str, role: &str, piece: &Value) {
+        match piece["type"].as_str().unwrap_or_default() {
+            "text" => self
+                .unless(piece["text"].is_string(), || format!("Missing required parameter: '{place}.text'.")),
+            "image_url" => {
+                let url = piece["image_url"]["url"].as_str().unwrap_or_default();
+                self.unless(role == "user", || {
+                    format!("Invalid '{place}'. Image URLs are only allowed for messages with role 'user'.")
+                });
+                self.unless(is_picture(url), || format!("Invalid '{place}.image_url.url': {url}"));
+            }
+            kind => {
+                self.0.push(format!("Invalid value: '{kind}'. Supported values are: 'text', 'image_url'."))
+            }
+        }
     }
 
     fn assistant(
@@ -109,6 +133,19 @@ impl Found {
             open.insert(id);
         }
     }
+}
+
+/// A picture in the URL itself, of a kind that hosts take.
+pub(super) fn is_picture(url: &str) -> bool {
+    let packed = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
+    packed.is_some_and(|(kind, data)| {
+        ["image/jpeg", "image/png", "image/gif", "image/webp"].contains(&kind) && is_packed(data)
+    })
+}
+
+/// Bytes in base64, with its padding.
+pub(super) fn is_packed(data: &str) -> bool {
+    !data.is_empty() && STANDARD.decode(data).is_ok()
 }
 
 fn says_something(content: &Value) -> bool {
