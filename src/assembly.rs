@@ -102,7 +102,7 @@ pub async fn open(
     let at = (config.workspace(), new.id.as_str());
     let held = (wanted.rules.as_slice(), wanted.consent.clone());
     let mut place = Place::configured(config, config.sandbox(), at, held).await?;
-    let mut spec = spec::make(config, (model, wanted), place.vault.specs(), place.workspace_spec())?;
+    let mut spec = spec::make(config, (model, wanted), place.vault.specs(), place.workspace_spec().await)?;
     place.furnish(Means::Configured(config, &new.id), &mut Vec::new(), &mut spec).await?;
     place.notes.extend(windows::complete(config, spec.models.iter_mut()).await);
     let connected = providers::connect(config, &spec.models, &new.answered)?;

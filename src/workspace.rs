@@ -13,6 +13,7 @@ mod tree;
 mod undo;
 
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -74,11 +75,15 @@ impl WorkspaceStore {
         Ok(WorkspaceStore { inner: Arc::new(inner) })
     }
 
-    /// Writes a recorded tree into a directory that is empty or missing.
+    /// Writes a recorded tree into a directory that is empty or missing. A caller that waits no longer goes on once
+    /// nothing more is written.
     pub async fn restore_into(&self, tree: &str, dir: &Path) -> Result<(), String> {
         let (tree, dir) = (tree.to_owned(), dir.to_owned());
-        self.blocking(move |inner, _| {
-            restore::into(&inner.objects, &Tree::load(&inner.objects, &tree)?, &dir)
+        let (writing, ended) = mpsc::channel::<()>();
+        let _ended = Ended(ended);
+        self.blocking(move |inner, dropped| {
+            let _writing = writing;
+            restore::into(&inner.objects, &Tree::load(&inner.objects, &tree)?, &dir, dropped)
         })
         .await
     }
@@ -151,6 +156,16 @@ impl WorkspaceStore {
             Ok(result) => result,
             Err(error) => Err(format!("the workspace could not be looked at: {error}")),
         }
+    }
+}
+
+/// Waits, as it is dropped, until the thread has ended that holds the other end.
+struct Ended(Receiver<()>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // Nothing is ever sent: the other end is dropped.
+        let _ = self.0.recv();
     }
 }
 

@@ -373,7 +373,7 @@ impl ArenaBuilder {
         let mut spec = Spec {
             program: PROGRAM.to_owned(),
             seed: uuid::Uuid::now_v7().as_u64_pair().1,
-            workspace: place.workspace_spec(),
+            workspace: place.workspace_spec().await,
             models: std::mem::take(&mut self.models),
             personas: std::mem::take(&mut self.personas),
             tools: place.vault.specs(),
@@ -405,7 +405,7 @@ impl ArenaBuilder {
         let mut spec = before.clone();
         let mut place = self.place().await?;
         let here = Here {
-            workspace: place.workspace_spec(),
+            workspace: place.workspace_spec().await,
             policy: self.policy.clone(),
             level: self.permission.stricter(before.permission),
             retry: self.retry.clone(),

@@ -114,19 +114,20 @@ pub async fn change(
     let spec = arena.spec().await.ok_or(WireError::Ended)?;
     let before = spec.clone();
     let (mut settings, mut spec) = changes(config, spec, Vec::new(), wanted)?;
+    let provider = |model: &ModelSpec| model.name.split('/').next().unwrap_or_default().to_owned();
+    let mut strange = spec.models.clone();
+    strange.retain(|model| !arena.is_connected(&provider(model)));
+    let mut sent = strange.iter().flat_map(|model| config.sent_secrets(&provider(model)));
+    // Before a server is asked or a place is started.
+    if let Some((name, _)) = sent.find(|(_, value)| !arena.hides(value)) {
+        return Err(WireError::LateSecret(name));
+    }
+    let connected = providers::connect(config, &strange, &providers::AnsweredCounts::default())?;
     // What is assumed is in the log; the screen has no place for it while a session runs.
     let _ = windows::complete_settings(config, &mut settings, &mut spec).await;
     if wanted.squad.is_some() || spec.permission == PermissionLevel::Plan {
         move_in(config, arena, &mut settings, &mut spec).await?;
     }
-    let provider = |model: &ModelSpec| model.name.split('/').next().unwrap_or_default().to_owned();
-    let strange: Vec<ModelSpec> =
-        spec.models.into_iter().filter(|model| !arena.is_connected(&provider(model))).collect();
-    let late = |secrets: Vec<(String, String)>| secrets.into_iter().find(|(_, value)| !arena.hides(value));
-    if let Some((name, _)) = late(config.secrets().taken).filter(|_| !strange.is_empty()) {
-        return Err(WireError::LateSecret(name));
-    }
-    let connected = providers::connect(config, &strange, &providers::AnsweredCounts::default())?;
     for (name, provider) in connected.providers {
         arena.connect(&name, provider, connected.limits.get(&name).copied());
     }
@@ -171,8 +172,10 @@ pub(super) fn changes(
     wanted: &Changes,
 ) -> Result<(Vec<Setting>, Spec), WireError> {
     let mut changed = here;
-    changed.extend(voices(config, &spec, wanted)?);
     changed.iter().for_each(|setting| spec.set(setting));
+    let voices = voices(config, &spec, wanted)?;
+    voices.iter().for_each(|setting| spec.set(setting));
+    changed.extend(voices);
     let known = changed.len();
     let mut policy = spec.policy.clone();
     policy.add(&wanted.rules);

@@ -11,7 +11,7 @@ pub use instead::Instead;
 use instead::Replaced;
 
 use crate::arena::Attendance;
-use crate::assembly::prepared::{Loaded, Prepared, discard};
+use crate::assembly::prepared::{Loaded, Prepared, Unfinished};
 use crate::assembly::taken_up::{self, Origin};
 use crate::assembly::{Changes, Place, WireError, ownership, providers, store};
 use crate::config::Config;
@@ -64,22 +64,11 @@ pub async fn fork(config: &Config, plan: &ForkPlan, attended: Attendance) -> Res
     let mut loaded = Loaded::new();
     let id = loaded.id.clone();
     loaded.log = Some(store.fork(&parent, at, &id, &mut |entry| loaded.apply(entry))?);
-    let mut unfinished = Unfinished(Some((config.places().state.clone(), id.clone())));
-    let made = take_up(config, plan, (Copied { store, parent, loaded }, replaced), attended).await?;
+    let unfinished = Unfinished::copy(&config.places().state, &id);
+    let mut made = take_up(config, plan, (Copied { store, parent, loaded }, replaced), attended).await?;
     name(&config.places().state, &id);
-    unfinished.0 = None;
+    made.unfinished = unfinished;
     Ok(made)
-}
-
-/// A copy that is removed unless it is finished, also when nothing waits for it any more.
-struct Unfinished(Option<(PathBuf, String)>);
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        if let Some((state, id)) = &self.0 {
-            discard(state, id);
-        }
-    }
 }
 
 /// Gives a fork a name that is easy to type: `fork-3`. One without a name is found by its id as well.

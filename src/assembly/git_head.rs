@@ -1,10 +1,11 @@
 //! The commit a work tree is on and those made in it, read from what git keeps; runs git where reading is not enough.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::time::Instant;
 
 use crate::host_files;
 
@@ -16,7 +17,7 @@ const LONGEST: Duration = Duration::from_secs(5);
 
 /// The commit a work tree is on; none outside of a repository and before the first commit. Nothing in the
 /// repository is executed.
-pub fn git_head(root: &Path) -> Option<String> {
+pub async fn git_head(root: &Path) -> Option<String> {
     let dot = root.ancestors().map(|folder| folder.join(".git")).find(|dot| dot.exists())?;
     let own = git_folder(dot)?;
     let common = match text(&own.join("commondir")) {
@@ -24,7 +25,8 @@ pub fn git_head(root: &Path) -> Option<String> {
         None => own.clone(),
     };
     if common.join("reftable").exists() {
-        return asked(root);
+        let asked = git_by(root, &["rev-parse", "--verify", "HEAD"], Instant::now() + LONGEST).await;
+        return commit(asked.ok()?.trim());
     }
     let head = text(&own.join("HEAD"))?;
     match head.trim().strip_prefix("ref: ") {
@@ -98,18 +100,8 @@ fn text(path: &Path) -> Option<String> {
     host_files::text(path, MAX_FILE)
 }
 
-fn asked(root: &Path) -> Option<String> {
-    let child = git(root, &["rev-parse", "--verify", "HEAD"]).spawn().ok()?;
-    let output = ended(child)?.wait_with_output().ok()?;
-    commit(said(&output).ok()?.trim())
-}
-
 /// What git says until `deadline`. It ends with everything it started as soon as nothing waits for it any more.
-pub async fn git_by(
-    root: &Path,
-    arguments: &[&str],
-    deadline: tokio::time::Instant,
-) -> Result<String, String> {
+pub async fn git_by(root: &Path, arguments: &[&str], deadline: Instant) -> Result<String, String> {
     let mut git = tokio::process::Command::from(git(root, arguments));
     let child = git.process_group(0).kill_on_drop(true).spawn();
     let child = child.map_err(|error| format!("git cannot be started: {error}"))?;
@@ -152,22 +144,6 @@ fn said(output: &Output) -> Result<String, String> {
     }
 }
 
-/// A process that has ended; none for one that took longer, which is killed. One of git's own files
-/// may be a pipe, which git waits for without end.
-fn ended(mut child: Child) -> Option<Child> {
-    let since = Instant::now();
-    while child.try_wait().ok()?.is_none() {
-        if since.elapsed() > LONGEST {
-            // One that ended meanwhile cannot be killed, and is waited for all the same.
-            let _ = child.kill();
-            let _ = child.wait();
-            return None;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    Some(child)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -185,8 +161,8 @@ mod tests {
         folder
     }
 
-    #[test]
-    fn every_way_git_keeps_a_head_is_read() {
+    #[tokio::test]
+    async fn every_way_git_keeps_a_head_is_read() {
         let packed =
             format!("# pack-refs with: peeled\n{TWO} refs/heads/side\n{ONE} refs/heads/main\n^{TWO}\n");
         let loose = [(".git/HEAD", "ref: refs/heads/main\n"), (".git/refs/heads/main", &*format!("{ONE}\n"))];
@@ -194,25 +170,25 @@ mod tests {
         let detached = [(".git/HEAD", ONE)];
         for files in [&loose[..], &in_pack[..], &detached[..]] {
             let folder = place(files);
-            assert_eq!(git_head(folder.path()).as_deref(), Some(ONE), "{files:?}");
+            assert_eq!(git_head(folder.path()).await.as_deref(), Some(ONE), "{files:?}");
             std::fs::create_dir(folder.path().join("inner")).unwrap();
-            assert_eq!(git_head(&folder.path().join("inner")).as_deref(), Some(ONE));
+            assert_eq!(git_head(&folder.path().join("inner")).await.as_deref(), Some(ONE));
         }
     }
 
-    #[test]
-    fn a_work_tree_of_its_own_reads_the_common_references() {
+    #[tokio::test]
+    async fn a_work_tree_of_its_own_reads_the_common_references() {
         let folder = place(&[
             ("main/.git/refs/heads/side", TWO),
             ("main/.git/worktrees/side/HEAD", "ref: refs/heads/side"),
             ("main/.git/worktrees/side/commondir", "../..\n"),
             ("side/.git", "gitdir: ../main/.git/worktrees/side\n"),
         ]);
-        assert_eq!(git_head(&folder.path().join("side")).as_deref(), Some(TWO));
+        assert_eq!(git_head(&folder.path().join("side")).await.as_deref(), Some(TWO));
     }
 
-    #[test]
-    fn what_is_no_commit_is_none() {
+    #[tokio::test]
+    async fn what_is_no_commit_is_none() {
         let cases: [&[(&str, &str)]; 4] = [
             &[(".git/HEAD", "ref: refs/heads/unborn")],
             &[(".git/HEAD", "ref: ../../secret"), ("secret", ONE)],
@@ -220,7 +196,7 @@ mod tests {
             &[(".git/HEAD", "hello")],
         ];
         for files in cases {
-            assert_eq!(git_head(place(files).path()), None, "{files:?}");
+            assert_eq!(git_head(place(files).path()).await, None, "{files:?}");
         }
     }
 }

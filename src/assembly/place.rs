@@ -195,7 +195,7 @@ impl Place {
         before: &Spec,
         (wanted, origin): (&Changes, Origin),
     ) -> Result<(Vec<Setting>, Spec), WireError> {
-        let here = taken_up::settings(config, (before, self.workspace_spec()), wanted, origin)?;
+        let here = taken_up::settings(config, (before, self.workspace_spec().await), wanted, origin)?;
         let (mut changed, mut spec) = changes(config, before.clone(), here, wanted)?;
         self.notes.extend(windows::complete_settings(config, &mut changed, &mut spec).await);
         let plans = spec.permission == PermissionLevel::Plan;
@@ -207,10 +207,10 @@ impl Place {
         Ok((changed, spec))
     }
 
-    pub(super) fn workspace_spec(&self) -> WorkspaceSpec {
+    pub(super) async fn workspace_spec(&self) -> WorkspaceSpec {
         WorkspaceSpec {
             root: self.root.display().to_string(),
-            git_head: git_head::git_head(&self.root),
+            git_head: git_head::git_head(&self.root).await,
             sandbox: SandboxSpec { consent: self.consent.clone(), ..self.sandbox.spec() },
             places: self.roles.specs.clone(),
         }

@@ -1,7 +1,9 @@
 //! The one way to an arena: a session's record, its workspace, settings, providers and lock, put together and started.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::place::Place;
 use super::providers::{AnsweredCounts, Connected};
@@ -85,9 +87,9 @@ impl Loaded {
             loaded: self.recorded,
             ports: place.ports(log, connected, attended),
             state: state.to_owned(),
-            is_copy: false,
             facts,
             lock,
+            unfinished: Unfinished::default(),
         })
     }
 }
@@ -114,11 +116,11 @@ pub struct Prepared {
     pub lock: Option<WorkspaceLock>,
     /// The state folder.
     pub state: PathBuf,
-    /// True for a fork: one that cannot be started is removed again.
-    is_copy: bool,
     loaded: Recorded,
     facts: Vec<ArenaEvent>,
     ports: ArenaPorts,
+    /// A fork that is neither started nor recorded is removed again, its log closed before.
+    pub(super) unfinished: Unfinished,
 }
 
 impl Prepared {
@@ -127,7 +129,7 @@ impl Prepared {
         // A prompt that is given again opens its turn.
         self.has_open_turn |= replaced.is_some();
         self.facts.extend(replaced);
-        Prepared { is_copy: true, lacks, ..self }
+        Prepared { lacks, ..self }
     }
 
     /// The same with ports of the caller's.
@@ -142,12 +144,9 @@ impl Prepared {
     }
 
     /// Starts it.
-    pub async fn start(self) -> Result<Running, WireError> {
-        let arena = Arena::take_up(self.loaded, self.facts, self.ports).await;
-        if self.is_copy && arena.is_err() {
-            discard(&self.state, &self.id);
-        }
-        let arena = arena?;
+    pub async fn start(mut self) -> Result<Running, WireError> {
+        let arena = Arena::take_up(self.loaded, self.facts, self.ports).await?;
+        self.unfinished.0 = None;
         Ok(Running {
             arena,
             id: self.id,
@@ -161,18 +160,43 @@ impl Prepared {
     }
 
     /// Only records that it was made: nothing is asked, run or sent.
-    pub async fn record(self) -> Result<(), WireError> {
-        let made = Arena::record(self.loaded, self.facts, &self.ports).await;
-        Ok(made.inspect_err(|_| discard(&self.state, &self.id))?)
+    pub async fn record(mut self) -> Result<(), WireError> {
+        Arena::record(self.loaded, self.facts, &self.ports).await?;
+        self.unfinished.0 = None;
+        Ok(())
     }
 }
 
-/// Removes a fork that came to nothing. The first error is the one to tell; a copy that cannot be removed is only a
-/// stray session.
-pub(super) fn discard(state: &Path, id: &str) {
-    let store = SessionStore::new(state);
-    let _ = store.find(id).and_then(|path| store.remove(&path));
-    let folder = fork::folder(state, id);
-    let _ = std::fs::remove_dir_all(&folder);
-    let _ = std::fs::remove_dir_all(folder.with_extension("git-clone"));
+/// A copy that is removed unless it is finished, also when nothing waits for it any more; none of another session.
+#[derive(Default)]
+pub(super) struct Unfinished(Option<(PathBuf, String)>);
+
+impl Unfinished {
+    pub fn copy(state: &Path, id: &str) -> Self {
+        Unfinished(Some((state.to_owned(), id.to_owned())))
+    }
+}
+
+impl Drop for Unfinished {
+    /// The first error is the one to tell; a copy that cannot be removed is only a stray session.
+    fn drop(&mut self) {
+        let Some((state, id)) = &self.0 else { return };
+        let store = SessionStore::new(state);
+        let _ = store.find(id).and_then(|path| store.remove(&path));
+        let folder = fork::folder(state, id);
+        remove(&folder);
+        remove(&folder.with_extension("git-clone"));
+    }
+}
+
+/// Removes a folder. What was killed a moment ago may still write in it.
+pub(super) fn remove(folder: &Path) {
+    for _ in 0..50 {
+        match std::fs::remove_dir_all(folder) {
+            Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            _ => return,
+        }
+    }
 }

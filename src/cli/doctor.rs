@@ -252,14 +252,14 @@ fn kind_found(name: &'static str, wanted: &str, spec: &SandboxSpec) -> Check {
         if wanted == spec.kind { wanted.to_owned() } else { format!("{}, asked for as {wanted}", spec.kind) };
     let proven = spec.proven.iter().map(|held| format!("holds: {held}"));
     let details = proven.chain(spec.gaps.iter().map(|gap| format!("open: {gap}"))).collect();
-    let check = match spec.kind.as_str() {
-        "none" => Check::bad(
+    let check = match spec.is_confining() {
+        false => Check::bad(
             name,
             Verdict::Warning,
             format!("{found}: UNCONFINED, tools work with your own rights"),
             None,
         ),
-        _ => Check::ok(name, found),
+        true => Check::ok(name, found),
     };
     check.with(details)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::arena::unfit_to_hide;
-use crate::config::{Config, Environment, providers};
+use crate::config::{Config, Connection, Environment, providers};
 
 /// How names end that commonly hold secrets, in whatever case and whatever number follows.
 const ENDINGS: [&str; 14] = [
@@ -61,6 +61,19 @@ impl Config {
         }
         secrets
     }
+
+    /// Those of them that requests to one provider carry.
+    pub fn sent_secrets(&self, provider: &str) -> Vec<(String, String)> {
+        let Ok(Connection::Http { key, headers, base_url, .. }) = self.connection(provider) else {
+            return Vec::new();
+        };
+        let mut sent = passwords(&base_url);
+        sent.extend(key.map(|key| key.reveal().to_owned()));
+        sent.extend(headers.into_values());
+        let mut secrets = self.secrets().taken;
+        secrets.retain(|(_, value)| sent.iter().any(|text| text.contains(value)));
+        secrets
+    }
 }
 
 impl Secrets {
@@ -111,13 +124,16 @@ impl std::fmt::Debug for Secrets {
 
 /// The password of an address, as it is written there and as it is meant: programs log the one and send the other.
 fn passwords(value: &str) -> Vec<String> {
-    let is_address = reqwest::Url::parse(value).is_ok_and(|url| url.has_host() && url.password().is_some());
-    let written = value.split_once("://").filter(|_| is_address).and_then(|(_, rest)| {
-        let authority = rest.split(['/', '\\', '?', '#']).next()?;
-        authority.rsplit_once('@')?.0.split_once(':').map(|(_, password)| password)
+    let Ok(url) = reqwest::Url::parse(value) else { return Vec::new() };
+    let Some(parsed) = url.password().filter(|_| url.has_host()) else { return Vec::new() };
+    // Only in addresses of the web is a backslash a slash.
+    let ends = |c: char| matches!(c, '/' | '?' | '#') || c == '\\' && url.is_special();
+    let written = value.split_once("://").and_then(|(_, rest)| {
+        let (userinfo, _) = rest.split(ends).next()?.rsplit_once('@')?;
+        userinfo.split_once(':').map(|(_, password)| password).filter(|password| !password.is_empty())
     });
-    let written = written.filter(|password| !password.is_empty());
-    let mut both: Vec<String> = written.into_iter().flat_map(|it| [it.to_owned(), decoded(it)]).collect();
+    let written = written.unwrap_or(parsed);
+    let mut both = vec![written.to_owned(), decoded(written)];
     both.dedup();
     both
 }
@@ -203,6 +219,8 @@ mod tests {
             ("postgres://ann:p%40ss%2Fword1@host/db", vec!["p%40ss%2Fword1", "p@ss/word1"]),
             ("redis://:pass|word^1@host", vec!["pass|word^1"]),
             ("https://ann:a@b:c%zz@host?x=@y", vec!["a@b:c%zz"]),
+            ("postgres://ann:pa\\ss-word1@host/db", vec!["pa\\ss-word1"]),
+            ("https:/ann:s3cret%2Dpw@host", vec!["s3cret%2Dpw", "s3cret-pw"]),
             ("https://ann@host:80/a:b@c", vec![]),
             ("https://host/p", vec![]),
         ] {

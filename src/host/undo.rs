@@ -210,7 +210,8 @@ async fn plan(
     let plan = store.plan_undo(&target.steps, wish.force).await.map_err(WireError::Workspace)?;
     let commits = made(&target, &root);
     let reset_to = commits.first().and_then(|first| first.parent.clone());
-    let is_last = git_head(&root).is_some_and(|head| commits.last().is_some_and(|last| last.id == head));
+    let is_last =
+        git_head(&root).await.is_some_and(|head| commits.last().is_some_and(|last| last.id == head));
     let mut undo = Undo {
         session,
         root,

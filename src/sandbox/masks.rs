@@ -60,8 +60,13 @@ impl Within {
 fn hidden_submodules(root: &Path, folder: &Path) -> Vec<PathBuf> {
     let text = host_files::text(&root.join(folder).join(".gitmodules"), LARGEST_MODULES).unwrap_or_default();
     let paths = text.lines().filter_map(|line| {
-        let (_, path) = line.split_once('=').filter(|(key, _)| key.trim() == "path")?;
-        Some(Path::new(path.trim().trim_matches('"')))
+        let line = line.split_once("\"]").map_or(line, |(_, after)| after);
+        let (key, path) = line.split_once('=')?;
+        let path = match path.trim().strip_prefix('"') {
+            Some(quoted) => quoted.split('"').next()?,
+            None => path.split(['#', ';']).next()?.trim(),
+        };
+        key.trim().eq_ignore_ascii_case("path").then(|| Path::new(path))
     });
     let is_hidden = |path: &&Path| {
         path.components().all(|part| matches!(part, Component::Normal(_)))
@@ -323,19 +328,24 @@ mod tests {
         let named = |paths: &[&str]| {
             paths.iter().map(|path| format!("[submodule \"x\"]\n\tpath = {path}\n")).collect::<String>()
         };
-        for name in ["vendor/x", "vendor/plain", "vendor/x/vendor/deep"] {
+        for name in ["vendor/x", "vendor/plain", "vendor/x/vendor/deep", "vendor/y", "vendor/z#"] {
             put(&format!("{name}/.git"), "gitdir: /nowhere\n");
         }
         fs::create_dir_all(other.join("vendor/.git")).unwrap();
         std::os::unix::fs::symlink(other.join("vendor"), root.join("node_modules")).unwrap();
         let outside = format!("../{}/vendor", other.file_name().unwrap().display());
-        put(".gitmodules", &named(&["vendor/x", "vendor/x", "node_modules", &outside, "/vendor/x", ""]));
-        put("vendor/x/.gitmodules", &named(&["vendor/deep"]));
+        let odd = ["vendor/y ; a note", "\"vendor/z#\""];
+        put(
+            ".gitmodules",
+            &named(&["vendor/x", "vendor/x", odd[0], odd[1], "node_modules", &outside, "/vendor/x", ""]),
+        );
+        put("vendor/x/.gitmodules", "[submodule \"x\"] Path = vendor/deep # as git reads it\n");
         let found = FoundPaths::of(&root, &GlobSet::empty(), &ProtectedNames::default()).unwrap();
         let guarded = found.names.iter().filter(|(_, kind)| **kind == Kind::Guarded);
         let guarded: Vec<&str> = guarded.map(|(name, _)| name.to_str().unwrap()).collect();
         let lists = [".gitmodules", "vendor/x/.gitmodules"];
-        assert_eq!(guarded, [lists[0], "vendor/x/.git", lists[1], "vendor/x/vendor/deep/.git"]);
+        let deep = "vendor/x/vendor/deep/.git";
+        assert_eq!(guarded, [lists[0], "vendor/x/.git", lists[1], deep, "vendor/y/.git", "vendor/z#/.git"]);
     }
 
     #[test]

@@ -7,12 +7,13 @@ use std::path::Path;
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
+use tokio_util::sync::CancellationToken;
 
 use super::objects::{Objects, named};
 use super::tree::{Kind, Tree};
 
-/// Writes every file, then every link, so that no file is ever written through one.
-pub fn into(objects: &Objects, tree: &Tree, dir: &Path) -> Result<(), String> {
+/// Writes every file, then every link, so that no file is ever written through one; ends early once it is `dropped`.
+pub fn into(objects: &Objects, tree: &Tree, dir: &Path, dropped: &CancellationToken) -> Result<(), String> {
     std::fs::create_dir_all(dir).map_err(|error| named(dir, error))?;
     let folder = Dir::open_ambient_dir(dir, ambient_authority()).map_err(|error| named(dir, error))?;
     if folder.entries().map_err(|error| named(dir, error))?.next().is_some() {
@@ -22,6 +23,9 @@ pub fn into(objects: &Objects, tree: &Tree, dir: &Path) -> Result<(), String> {
         ));
     }
     for entry in &tree.entries {
+        if dropped.is_cancelled() {
+            return Err("the files are not needed any more".to_owned());
+        }
         if let Kind::File { exec, sha256, mode, .. } = &entry.kind {
             let bytes = objects.read(sha256)?;
             write(&folder, &entry.path, &bytes, Kind::mode(*exec, *mode))

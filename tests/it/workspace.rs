@@ -9,6 +9,7 @@ use agon::protocol::effect::DiffOrder;
 use agon::protocol::event::PathBase;
 use agon::protocol::expand::hex;
 use agon::workspace::WorkspaceStore;
+use futures_util::FutureExt;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
@@ -88,6 +89,15 @@ async fn what_is_recorded_comes_back() {
     assert_eq!(copy.fingerprint().await.unwrap().fingerprint, place.fingerprint().await);
     let error = place.store.restore_into(&recorded.tree, &target).await.unwrap_err();
     assert!(error.contains("is not empty"), "{error}");
+
+    // Once it is given up nothing more is written.
+    let gone = place.folder.path().join("gone");
+    let _ = place.store.restore_into(&recorded.tree, &gone).now_or_never();
+    let _ = fs::remove_dir_all(&gone);
+    for _ in 0..20 {
+        assert!(!gone.exists());
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
 }
 
 /// A diff that came upon what a checkpoint beside it was still storing could not read it.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::assembly::git_head::git_by;
+use crate::assembly::prepared::remove;
 
 /// How long git may take for all steps.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -19,7 +20,7 @@ pub(super) async fn repository(parent: &Path, folder: &Path, state: &Path) -> Op
     let apart = folder.with_extension("git-clone");
     let made = borrow(parent, (&apart, folder), state).await;
     // Empty when all went well.
-    let _ = std::fs::remove_dir_all(&apart);
+    remove(&apart);
     made.err().map(|why| format!("the fork is no git repository: {why}"))
 }
 

@@ -4,11 +4,13 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use futures_util::future::{FutureExt, LocalBoxFuture};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use crate::cli::args::DemoKind;
 use crate::cli::error::Failure;
@@ -28,6 +30,9 @@ use super::text::{homely, in_words, trouble};
 
 /// Pieces of news that are taken at once.
 const AT_ONCE: usize = 512;
+
+/// How long leaving the screen waits for what it cut off.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What came of work that was begun.
 pub(super) enum Done {
@@ -71,6 +76,8 @@ pub(super) struct Mission {
     asked: mpsc::UnboundedReceiver<Asked>,
     /// Where the answer goes to the question that is on the screen.
     pub(super) question: Option<oneshot::Sender<bool>>,
+    /// Ends what is being opened, copied or read, once the screen is left.
+    stop: CancellationToken,
     /// Sessions that are being left.
     leaving: Vec<JoinHandle<Vec<Arc<Entry>>>>,
 }
@@ -97,6 +104,7 @@ impl Mission {
             opening: None,
             counting: None,
             following: None,
+            stop: CancellationToken::new(),
             leaving: Vec::new(),
         }
     }
@@ -173,6 +181,12 @@ impl Mission {
 
     /// Leaves what runs; gives what was recorded meanwhile of the session that is shown, and its id.
     pub async fn close(&mut self) -> (Vec<Arc<Entry>>, Option<String>) {
+        self.stop.cancel();
+        if let Some(opening) = self.opening.take()
+            && let Ok(Done::Opened(opened)) = tokio::time::timeout(PATIENCE, opening).await
+        {
+            opened.updates.leave().await;
+        }
         let last = match self.live.take() {
             Some(live) => live.leave().await,
             None => Vec::new(),
@@ -195,6 +209,14 @@ impl Mission {
             return vec![written.map_or(Msg::Log(why.clone()), |text| Msg::Refused { text, why })];
         }
         let leaving = std::mem::take(&mut self.leaving);
+        let stop = self.stop.clone();
+        let work = move || async move {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => Err(Failure::usage("agon was left")),
+                done = work() => done,
+            }
+        };
         self.opening = Some(Box::pin(async move {
             for left in leaving {
                 // What it left is read from its log.

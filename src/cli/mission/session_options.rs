@@ -159,10 +159,9 @@ impl SessionOptions {
         Ok(self.host().config_for((session, root), self.environment.clone(), &self.overrides)?)
     }
 
-    /// The configuration of the folder that an open session works in. A copy's own folder has none.
+    /// The configuration of the folder that an open session works in.
     pub fn config_at(&self, root: &Path) -> Result<Config, Failure> {
-        let is_copy = root.starts_with(self.config.places().state.join("forks"));
-        match is_copy || root == self.config.workspace() {
+        match root == self.config.workspace() {
             true => Ok(self.config.clone()),
             false => Ok(Config::load(self.environment.clone(), root, &self.overrides)?),
         }

@@ -106,7 +106,7 @@ fn setting(setting: &Setting) -> Telling<'static> {
     };
     let told = Telling::new(Kind::Setting, setting_words(setting)).weighing(weight);
     match setting {
-        Setting::Workspace(workspace) if workspace.sandbox.kind == "none" => told.toned(Tone::Bad),
+        Setting::Workspace(workspace) if !workspace.sandbox.is_confining() => told.toned(Tone::Bad),
         Setting::Permission(PermissionLevel::Auto) => told.toned(Tone::Warn),
         _ => told,
     }
@@ -123,9 +123,9 @@ fn setting_words(setting: &Setting) -> String {
         Setting::Limits(all) => format!("limits: {}", phrases::limits(all)),
         Setting::Retry(retry) => format!("up to {} attempts a model call", retry.attempts),
         Setting::Blueprint(blueprint) => format!("blueprint {}", blueprint.name),
-        Setting::Workspace(workspace) => match workspace.sandbox.kind.as_str() {
-            "none" => format!("tools UNCONFINED in {}", workspace.root),
-            kind => format!("sandbox {kind} in {}", workspace.root),
+        Setting::Workspace(workspace) => match workspace.sandbox.is_confining() {
+            false => format!("tools UNCONFINED in {}", workspace.root),
+            true => format!("sandbox {} in {}", workspace.sandbox.kind, workspace.root),
         },
         Setting::Cache(cache) => format!("team cache {}", if cache.is_some() { "on" } else { "off" }),
         Setting::RoleModel { role, model } => format!("{role} works with {model}"),

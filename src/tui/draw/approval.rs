@@ -233,10 +233,12 @@ fn about(scene: &ViewModel<'_>, open: &OpenApproval, wide: u16) -> Line<'static>
         Some(cwd) => format!(" in {}", bare(cwd)),
     };
     let leaves = plan(scene, open).is_some_and(|plan| plan.needs.contains(&Need::Unconfined));
-    let (tone, sandbox) = match scene.moment.board.sandbox.as_ref().map(|sandbox| sandbox.kind.as_str()) {
+    let (tone, sandbox) = match &scene.moment.board.sandbox {
         _ if leaves => (Tone::Bad, "OUTSIDE the sandbox".to_owned()),
-        Some("none") | None => (Tone::Bad, "UNCONFINED".to_owned()),
-        Some(kind) => (Tone::Quiet, format!("inside {}", clean_line(kind))),
+        Some(sandbox) if sandbox.is_confining() => {
+            (Tone::Quiet, format!("inside {}", clean_line(&sandbox.kind)))
+        }
+        _ => (Tone::Bad, "UNCONFINED".to_owned()),
     };
     let who = format!("{} wants {}", scene.name(open.spark), bare_line(&open.tool));
     let rest = format!(" · {risk}{place}");

@@ -115,9 +115,9 @@ fn confined(state: &State, scene: &ViewModel<'_>) -> Words {
     }
     words.extend(levels(state, scene));
     if let Some(sandbox) = &board.sandbox {
-        let (tone, name) = match sandbox.kind.as_str() {
-            "none" => (Tone::Bad, "UNCONFINED".to_owned()),
-            kind => (Tone::Good, format!("sandbox {}", clean_line(kind))),
+        let (tone, name) = match sandbox.is_confining() {
+            false => (Tone::Bad, "UNCONFINED".to_owned()),
+            true => (Tone::Good, format!("sandbox {}", clean_line(&sandbox.kind))),
         };
         words.push((Tone::Quiet, " · ".to_owned()));
         words.push((tone, name));

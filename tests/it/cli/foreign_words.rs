@@ -87,8 +87,10 @@ fn a_foreign_log_hears_no_other_session_of_this_user() {
 
 #[test]
 fn a_foreign_log_lowers_the_effort_and_never_raises_it() {
-    for (here, recorded_effort, now) in
-        [("", "high", None), ("", "low", Some("low")), ("effort = \"high\"\n", "high", Some("high"))]
+    let cases = [("", "high", None), ("", "low", Some("low")), ("effort = \"high\"\n", "high", Some("high"))];
+    let ways: [&[&str]; 3] =
+        [&["resume"], &["resume", "--model", "mock/any"], &["fork", "--model", "mock/any"]];
+    for ((here, recorded_effort, now), way) in cases.into_iter().flat_map(|case| ways.map(|way| (case, way)))
     {
         let env = place();
         let config = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
@@ -96,16 +98,19 @@ fn a_foreign_log_lowers_the_effort_and_never_raises_it() {
         let mut log = up_to(at_home(&env, recorded()), "approval_answered");
         spec(&mut log)["effort"] = recorded_effort.into();
         spec(&mut log)["personas"][0]["effort"] = recorded_effort.into();
+        spec(&mut log)["personas"][0]["model"] = "mock/any".into();
         let id = import(&env, &log);
-        let ran = env.run(&["resume", &id, "--yes"]);
+        let ran = env.run(&[way, &[&id, "--yes"]].concat());
         assert_eq!(ran.code, 0, "{ran}");
         assert_eq!(ran.stderr.contains("effort: that of your configuration"), now.is_none(), "{ran}");
+        let id = if way[0] == "fork" { super::run::ids(&env).remove(0) } else { id };
         let taken = log_of_id(&env, &id);
-        let begins = |entry: &Value| kinds(entry)[0] == "session_resumed";
+        let begins =
+            |entry: &Value| ["session_resumed", "session_forked"].contains(&kinds(entry)[0].as_str());
         let from = taken.iter().position(begins).unwrap();
         let events = taken[from..].iter().flat_map(|entry| entry["events"].as_array().unwrap());
         for call in events.filter(|event| event["kind"] == "model_called") {
-            assert_eq!(call["data"]["params"]["effort"].as_str(), now, "{call}");
+            assert_eq!(call["data"]["params"]["effort"].as_str(), now, "{way:?}: {call}");
         }
     }
 }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::run::{HELLO, WRITES, check, entries, ids, kinds, log, scripted};
 use crate::support::env::Env;
+use crate::tui::pty::Terminal;
 
 /// Answers what it is asked by what it sees.
 const LOOKS: &str = "[[answer]]\nspark = \"solo\"\ntext = \"I look.\"\n\
@@ -220,8 +221,7 @@ fn a_copy_that_waits_for_git_is_interrupted_and_nothing_of_it_is_left() {
     // Git opens it and waits for somebody who writes.
     let pipe = env.work().join(".git/packed-refs");
     rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-    let mut copying = env.command(&["fork", "latest", "--no-run"]).spawn().unwrap();
-    let (forks, patience) = (env.home().join("forks"), Instant::now() + Duration::from_secs(60));
+    let (forks, patience) = (env.home().join("forks"), Instant::now() + Duration::from_secs(120));
     let patiently = |until: &dyn Fn() -> bool, what: &str| {
         while !until() {
             assert!(Instant::now() < patience, "{what}");
@@ -232,11 +232,25 @@ fn a_copy_that_waits_for_git_is_interrupted_and_nothing_of_it_is_left() {
         let folders = std::fs::read_dir(&forks).into_iter().flatten().flatten();
         folders.map(|entry| entry.path()).any(|path| path.extension().is_some_and(|end| end == "git-clone"))
     };
-    patiently(&is_cloning, "git has begun");
-    let pid = rustix::process::Pid::from_child(&copying);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    assert_eq!(copying.wait().unwrap().code(), Some(130));
-    patiently(&|| naming(&forks) == 0, "git is gone");
-    assert_eq!(std::fs::read_dir(&forks).unwrap().count(), 0);
-    assert_eq!(ids(&env).len(), 1);
+    let interrupted = |by_screen: bool| {
+        if by_screen {
+            let mut screen = Terminal::start(&env, &["-c"], 120, 40);
+            screen.wait_for("── done");
+            screen.press("/fork\r");
+            patiently(&is_cloning, "git has begun");
+            screen.press("\x03\x03");
+            return i32::try_from(screen.end()).unwrap();
+        }
+        let mut copying = env.command(&["fork", "latest", "--no-run"]).spawn().unwrap();
+        patiently(&is_cloning, "git has begun");
+        let pid = rustix::process::Pid::from_child(&copying);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        copying.wait().unwrap().code().unwrap()
+    };
+    for (by_screen, code) in [(false, 130), (true, 0)] {
+        assert_eq!(interrupted(by_screen), code);
+        patiently(&|| naming(&forks) == 0, "git is gone");
+        assert_eq!(std::fs::read_dir(&forks).unwrap().count(), 0, "{by_screen}");
+        assert_eq!(ids(&env).len(), 1);
+    }
 }

@@ -89,7 +89,7 @@ fn a_session_of_another_folder_is_given_no_squad_of_this_one() {
     env.write("work/.agon/blueprints/team.toml", TEAM).write("other/x", "");
     assert_eq!(env.run(&["config", "trust"]).code, 0);
     configured(&env, "");
-    env.write("home/mock.toml", &"[[answer]]\ntext = \"one\"\n".repeat(3));
+    env.write("home/mock.toml", &"[[answer]]\ntext = \"one\"\n".repeat(5));
     let other = env.home().with_file_name("other").display().to_string();
     assert_eq!(env.run(&["run", "greet", "--workspace", &other]).code, 0);
     let mut screen = Terminal::start(&env, &[], 120, 40);
@@ -100,7 +100,15 @@ fn a_session_of_another_folder_is_given_no_squad_of_this_one() {
     screen.wait("the second turn", |text| text.contains("more") && text.matches("── done").count() > 1);
     screen.press("/squad --blueprint team build\r");
     screen.wait_for("no blueprint is called `team`");
-    // What was refused is written again: the first takes it away.
+    // What was refused is written again: Ctrl-C takes it away. A copy is no session of this folder either.
+    screen.press("\x03");
+    screen.wait_for("cleared");
+    screen.press("/fork\r");
+    screen.wait_for("the workspace is a copy of its own");
+    screen.press("third\r");
+    screen.wait("the copy's turn", |text| text.contains("third") && text.matches("── done").count() > 2);
+    screen.press("/squad --blueprint team build\r");
+    screen.wait_for("no blueprint is called `team`");
     screen.press("\x03\x03\x03");
     assert_eq!(screen.end(), 0);
 }
@@ -110,14 +118,24 @@ fn a_session_of_another_folder_is_given_no_squad_of_this_one() {
 async fn a_provider_that_was_configured_after_the_start_is_not_called_with_secrets_that_are_not_hidden() {
     let env = Env::new();
     let early = configured(&env, "");
-    let gateway = "[providers.gw]\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:9/v1\"\n\
-                   headers = { authorization = \"Bearer t0ken-0123456789\" }\n";
-    let to_gateway = Changes { model: Some("gw/x".parse().unwrap()), ..Changes::default() };
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    server.set_nonblocking(true).unwrap();
+    let gateway = format!(
+        "[providers.gw]\nkind = \"openai\"\nbase_url = \"http://{}/v1\"\n\
+         headers = {{ authorization = \"Bearer t0ken-0123456789\" }}\n\
+         [providers.other]\nkind = \"script\"\nfile = \"mock.toml\"\n",
+        server.local_addr().unwrap()
+    );
+    let to = |model: &str| Changes { model: Some(model.parse().unwrap()), ..Changes::default() };
+    let to_gateway = to("gw/x");
     let handle = opened(&early, &Changes::default()).await;
-    let late = configured(&env, gateway);
+    let late = configured(&env, &gateway);
     let error = handle.change(&late, &to_gateway).await.unwrap_err();
     assert!(error.to_string().contains("`gw authorization` was configured after"), "{error}");
     assert!(error.hint().unwrap().contains("/new"));
+    assert!(server.accept().is_err(), "it was not even asked for the model's window");
+    // A secret that another one would be sent is no reason.
+    handle.change(&late, &to("other/any")).await.unwrap();
     handle.pause().await;
     let handle = opened(&late, &Changes::default()).await;
     handle.change(&late, &to_gateway).await.unwrap();

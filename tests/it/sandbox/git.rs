@@ -300,6 +300,16 @@ async fn names_that_git_would_not_write_take_nothing_over() {
 }
 
 #[tokio::test]
+async fn a_pipe_in_place_of_the_index_holds_no_call_up() {
+    let Some(opened) = open().await else { return };
+    let index = opened.root.join(".git/index");
+    fs::remove_file(&index).unwrap();
+    assert!(Command::new("mkfifo").arg(&index).status().unwrap().success());
+    let end = tokio::time::timeout(std::time::Duration::from_secs(60), run(&opened, "echo over")).await;
+    assert_eq!(end.expect("nothing waits for the pipe").stdout, "over\n");
+}
+
+#[tokio::test]
 async fn a_lock_of_the_users_git_and_what_it_changed_meanwhile_keep_a_call_out() {
     let Some(opened) = open().await else { return };
     let root = &opened.root;

@@ -52,17 +52,23 @@ fn spec() -> Value {
 
 #[test]
 fn changed_settings_are_lines_of_the_story() {
-    let mut workspace = spec()["workspace"].clone();
-    workspace["sandbox"]["kind"] = json!("none");
-    let mut model = spec()["models"][0].clone();
-    model["name"] = json!("loc/m2");
-    let changed = json!({ "changed": [
-        { "workspace": workspace }, { "model": { "spec": model, "default": true } }
-    ] });
-    let mut entries = begun(&json!("solo"), "go", &["solo"]);
-    entries.push(entry(2, &[("settings_changed", changed)]));
-    let text = shown(&state(&entries, true), 100, 30);
-    assert!(text.contains("⚙ tools UNCONFINED in ") && text.contains("⚙ model loc/m2"), "{text}");
+    // A kind that is not known confines nothing.
+    for kind in ["none", "foo"] {
+        let mut workspace = spec()["workspace"].clone();
+        workspace["sandbox"]["kind"] = json!(kind);
+        let mut model = spec()["models"][0].clone();
+        model["name"] = json!("loc/m2");
+        let changed = json!({ "changed": [
+            { "workspace": workspace }, { "model": { "spec": model, "default": true } }
+        ] });
+        let mut entries = begun(&json!("solo"), "go", &["solo"]);
+        entries.push(entry(2, &[("settings_changed", changed)]));
+        entries.extend(asks(3, "true"));
+        let text = shown(&state(&entries, true), 100, 30);
+        assert!(text.contains("⚙ tools UNCONFINED in ") && text.contains("⚙ model loc/m2"), "{text}");
+        assert!(text.contains("UNCONFINED · solo wants bash"), "{text}");
+        assert_eq!(text.matches("UNCONFINED").count(), 3, "the header as well: {text}");
+    }
 }
 
 #[test]

@@ -75,7 +75,8 @@ pub fn mark(place: &GitPlace, path: &Path) -> Option<Mark> {
     let file = place.common.join(path);
     let data = fs::symlink_metadata(&file).ok()?;
     if kind(path, place) == Kind::Index
-        && let Ok(staged) = git_index::staged(&fs::read(&file).ok()?, place.hash.bytes())
+        && let Ok(bytes) = read(&file)
+        && let Ok(staged) = git_index::staged(&bytes, place.hash.bytes())
     {
         return Some(Mark::Staged(staged));
     }
