@@ -102,7 +102,7 @@ fn a_session_of_another_folder_is_given_no_squad_of_this_one() {
     screen.wait_for("no blueprint is called `team`");
     // What was refused is written again: Ctrl-C takes it away. A copy is no session of this folder either.
     screen.press("\x03");
-    screen.wait_for("cleared");
+    screen.wait_for("what next?");
     screen.press("/fork\r");
     screen.wait_for("the workspace is a copy of its own");
     screen.press("third\r");
