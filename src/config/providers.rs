@@ -282,7 +282,18 @@ pub fn without_credentials(url: &str) -> String {
 /// True when a header of this name usually carries a key.
 pub fn is_secret_header(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    let words = ["auth", "key", "token", "secret", "cookie", "credential", "signature", "session", "bearer", "access"];
+    let words = [
+        "auth",
+        "key",
+        "token",
+        "secret",
+        "cookie",
+        "credential",
+        "signature",
+        "session",
+        "bearer",
+        "access",
+    ];
     words.iter().any(|word| name.contains(word))
 }
 

@@ -54,9 +54,13 @@ impl Config {
             for (name, value) in headers {
                 let name = format!("{provider} {name}");
                 secrets.add(&name, value, unfit_to_hide, ignored);
-                // `Bearer abc` would otherwise hide only the pair, not the token alone.
-                let token = value.rsplit(' ').next().filter(|token| unfit_to_hide(token).is_none());
-                token.into_iter().for_each(|token| secrets.add(&name, token, unfit_to_hide, ignored));
+                // `Bearer abc` and `name=abc` would otherwise hide only the pair, not the token alone.
+                let parts = value
+                    .split([' ', ';'])
+                    .flat_map(|part| [Some(part), part.split_once('=').map(|pair| pair.1)]);
+                for token in parts.flatten().filter(|token| unfit_to_hide(token).is_none()) {
+                    secrets.add(&name, token, unfit_to_hide, ignored);
+                }
             }
         }
         secrets

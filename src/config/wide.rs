@@ -33,7 +33,8 @@ impl Config {
     /// A folder of agon's own that is in a folder or around it. Forks work in folders that agon keeps for them.
     pub fn own_within(&self, root: &Path) -> Option<PathBuf> {
         let (root, places) = (real(root), &self.places);
-        let is_fork = root.strip_prefix(real(&places.state).join("forks")).is_ok_and(|fork| fork != Path::new(""));
+        let is_fork =
+            root.strip_prefix(real(&places.state).join("forks")).is_ok_and(|fork| fork != Path::new(""));
         let own = [&places.state, &places.config, &places.cache].map(|own| real(own));
         own.into_iter().find(|own| own.starts_with(&root) || (root.starts_with(own) && !is_fork))
     }

@@ -124,19 +124,23 @@ fn values_of_telling_variables_are_hidden_whoever_uses_them() {
 #[test]
 fn secrets_of_providers_that_are_not_used_yet_are_hidden_and_ignore_holds_for_theirs_too() {
     let gateway = "[providers.gw]\nkind = \"openai\"\nbase_url = \"http://ann:p%40ss-0123@127.0.0.1:9/v1\"\n\
-                   api_key_env = \"GW_KEY\"\nheaders = { authorization = \"Bearer gwtok-0123456789\" }\n\
+                   api_key_env = \"GW_KEY\"\nheaders = { authorization = \"Bearer gwtok-0123456789\", x-session = \"id=gwses-0123456789; a=b\" }\n\
                    [models.\"mock/any\"]\nfallbacks = [\"gw/x\"]\n";
     for (more, is_ignored) in
         [("", false), ("[redaction]\nignore = [\"GW_KEY\", \"gw authorization\"]\n", true)]
     {
         let mut env = with_token(&format!("{gateway}{more}"));
         env.set("GW_KEY", "gwkey-0123456789");
-        env.write("work/notes.txt", "gwkey-0123456789 gwtok-0123456789 p@ss-0123 p%40ss-0123\n");
+        env.write(
+            "work/notes.txt",
+            "gwkey-0123456789 gwtok-0123456789 gwses-0123456789 p@ss-0123 p%40ss-0123\n",
+        );
         check(&env.run(&["run", "read"]), 0, "read\n");
         let log = log(&env);
         for secret in ["gwkey-0123456789", "gwtok-0123456789"] {
             assert_eq!(log.contains(secret), is_ignored, "{secret}: {log}");
         }
+        assert!(!log.contains("gwses-0123456789"), "{log}");
         assert!(!log.contains("p@ss-0123") && !log.contains("p%40ss-0123"), "{log}");
         let ran = env.run(&["doctor"]);
         let said = if is_ignored { "not hidden: gw authorization, named in" } else { "gw authorization" };

@@ -25,10 +25,14 @@ fn a_changed_file_with_a_space_in_its_name_is_one_name() {
 fn what_a_pause_asks_about_is_shown_as_an_approval_shows_it() {
     let odd = "sh bu\\ufe0fild.sh\\u3000 x                                     touch PWN";
     let calls = format!("calls = [{{ tool = \"bash\", args = {{ command = \"{odd}\" }} }}]");
-    let ran = scripted(&format!("[[answer]]\nspark = \"solo\"\ntext = \"?\"\n{calls}\n")).run(&["run", "build"]);
+    let ran =
+        scripted(&format!("[[answer]]\nspark = \"solo\"\ntext = \"?\"\n{calls}\n")).run(&["run", "build"]);
     assert_eq!(ran.code, 4, "{ran}");
     let asked = ran.stderr.lines().find(|line| line.contains("asks: ")).unwrap_or_else(|| panic!("{ran}"));
-    assert!(asked.contains("<U+FE0F>") && asked.contains("<U+3000>") && asked.contains("<37 blanks>touch"), "{asked}");
+    assert!(
+        asked.contains("<U+FE0F>") && asked.contains("<U+3000>") && asked.contains("<37 blanks>touch"),
+        "{asked}"
+    );
 }
 
 #[test]
