@@ -30,13 +30,16 @@ impl Config {
         why(root, home.as_deref())
     }
 
-    /// A folder of agon's own that is in a folder or around it. Forks work in folders that agon keeps for them.
+    /// A folder of agon's own that is in a folder, or one of its records that the folder is in.
     pub fn own_within(&self, root: &Path) -> Option<PathBuf> {
+        const RECORDS: [&str; 7] = ["sessions", "objects", "index", "calls", "locks", "trust", "containers"];
         let (root, places) = (real(root), &self.places);
-        let is_fork =
-            root.strip_prefix(real(&places.state).join("forks")).is_ok_and(|fork| fork != Path::new(""));
         let own = [&places.state, &places.config, &places.cache].map(|own| real(own));
-        own.into_iter().find(|own| own.starts_with(&root) || (root.starts_with(own) && !is_fork))
+        let records = RECORDS.iter().map(|name| places.state.join(name));
+        let records = records.chain([places.personas(), places.blueprints()]).map(|own| real(&own));
+        own.into_iter()
+            .find(|own| own.starts_with(&root))
+            .or(records.into_iter().find(|own| root.starts_with(own)))
     }
 
     /// A person said so, for this run.
