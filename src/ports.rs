@@ -49,7 +49,7 @@ pub trait Live: Send + Sync {
 pub trait Asks: Send + Sync {
     /// Waits for the answer; no where the call ends before. `words` say what would be done.
     async fn ask(&self, need: Need, words: String) -> bool;
-    /// Waits until the call has been at work for this long, which it is not while somebody is asked.
+    /// Waits until the call has been at work for this long, which it is not while a person is asked.
     async fn worked(&self, time: Duration);
 }
 

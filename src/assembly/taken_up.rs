@@ -36,7 +36,7 @@ pub(super) fn origin(state: &Path, session: &SessionPath) -> (Origin, Option<Pat
 }
 
 /// The sandbox that is wanted here: by flag, else by configuration, or that of the log where it is stronger. Where a
-/// log names a kind that is not known, somebody has to name one.
+/// log names a kind that is not known, the user must name one.
 pub(super) fn kind(
     config: &Config,
     wanted: &Changes,
@@ -99,7 +99,7 @@ pub(super) struct Here<'a> {
     pub model: &'a dyn Fn(&str) -> Result<ModelSpec, WireError>,
 }
 
-/// The settings that come from here: policy, level and workspace whoever's the log is, and for a foreign log what else
+/// The settings that come from here: policy, level and workspace for any log, and for a foreign log what else
 /// would let it do more than a new session.
 pub(super) fn of_here(spec: &Spec, here: Here<'_>, origin: Origin) -> Result<Vec<Setting>, WireError> {
     let mut changed = vec![Setting::Policy(here.policy), Setting::Permission(here.level)];

@@ -93,7 +93,7 @@ impl Updates {
     fn read_on(&mut self) -> io::Result<Vec<Arc<Entry>>> {
         // After a failure the next entry tries again.
         self.is_behind = false;
-        // What is recorded a moment before the host folds it comes by the bus: whoever shows an ask can answer it.
+        // What is recorded a moment before the host folds it comes by the bus: every view that shows an ask can answer it.
         let known = match self.ending {
             Some(_) => u64::MAX,
             None => self.handle.inner().state.look(|board| board.seq.map_or(0, |seq| seq + 1)),

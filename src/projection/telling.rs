@@ -93,7 +93,7 @@ impl<'a> Telling<'a> {
         Telling { who: Who::Its, kind, tone, weight, head, end, refs, body, is_folded, of: None }
     }
 
-    /// What somebody says and nothing else.
+    /// What an agent or a person says, and nothing else.
     fn said(kind: Kind, text: impl Into<Cow<'a, str>>) -> Self {
         Telling::new(kind, "").with(Body::Said(text.into()))
     }
@@ -215,7 +215,7 @@ impl<'a> Scene<'a> {
         known.or_else(|| Some(face(tool_use, self.lookup)?.tool)).unwrap_or_else(|| "tool".to_owned())
     }
 
-    /// True while nobody may see what the debaters hold.
+    /// True while what the debaters hold is sealed.
     fn is_sealed(&self) -> bool {
         self.debate.is_some_and(|debate| debate.is_sealed)
     }

@@ -1,4 +1,4 @@
-//! Fetches a model file from a server: continues what was begun, checks size and SHA-256; asks nobody anything.
+//! Fetches a model file from a server: continues what was begun, checks size and SHA-256; asks no questions.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -25,7 +25,7 @@ const PATIENCE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_
 /// Servers that send on to another one, at most.
 const HOPS: usize = 5;
 
-/// Times a broken connection is taken up without a single new byte in between.
+/// Times a broken connection is resumed without a single new byte in between.
 const TRIES: u32 = 3;
 
 /// Bytes that stay free on the disk.

@@ -387,7 +387,7 @@ impl LocalSandbox {
         // Names can only be kept where they can be covered, and need it only where they can be made.
         let keeps = self.has_namespaces && !self.options.read_only;
         let call = keeps.then(|| self.keeper.begin(&self.found)).transpose()?;
-        // Where the workspace is read-only no need is opened, so nobody is asked.
+        // Where the workspace is read-only no need is opened, so no person is asked.
         let asks = live.asks().filter(|_| !self.options.read_only);
         let network = || CallNetwork::of(&exec, &self.options.wire, &self.view.origins, asks);
         let network = self.has_namespaces.then(network).transpose()?;

@@ -37,7 +37,7 @@ impl Session {
         self.advance_squad();
     }
 
-    /// Records the workspace where that is still missing and somebody needs it.
+    /// Records the workspace where that is still missing and a step needs it.
     pub(in crate::session) fn record_base(&mut self) {
         let lacks = self.squad.as_ref().is_some_and(|squad| {
             let needs = squad.cache.is_looking() || squad.roles.iter().any(|role| role.writes);

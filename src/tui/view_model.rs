@@ -89,7 +89,7 @@ impl<'a> ViewModel<'a> {
         sparks.iter().any(|row| row.role != sparks[0].role)
     }
 
-    /// True while nobody may see what the debaters hold.
+    /// True while what the debaters hold is sealed.
     pub fn is_sealed(&self, item: &Item) -> bool {
         let board = &self.moment.board;
         use ItemKind::{Answer, CutAnswer, Thinking};

@@ -165,8 +165,8 @@ async fn an_approval_is_answered_by_the_next_process() {
     }
 }
 
-/// Where nobody can be asked.
-struct NoPerson;
+/// Where no person can be asked.
+pub struct NoPerson;
 
 impl Person for NoPerson {
     type Failure = WireError;

@@ -329,7 +329,7 @@ impl Open {
         let name = |words: String| said::marked(log, self.voices.named(log, Some(data.source), &words));
         let said = said::verdict(log, data.source, &self.results).map(|said| said.renamed(&name));
         let said = said.unwrap_or_default();
-        // Where the sealed majority stands in for it, the verdict has no confidence.
+        // Where the sealed majority replaces it, the verdict has no confidence.
         let is_majority = self.matrix.verdict_pm.is_none();
         for (proposition, upheld) in self.report.propositions.iter_mut().zip(&data.upheld) {
             proposition.verdict = (!is_majority).then_some(*upheld);

@@ -40,7 +40,7 @@ pub(super) fn gated(data: &GateAnswered, scene: &Scene<'_>) -> Telling<'static> 
     Telling::new(Kind::Gate, head).ended(scene.tool(data.tool_use))
 }
 
-/// What is asked is shown whole: nobody approves what was cut.
+/// What is asked is shown whole: no one approves what was cut.
 pub(super) fn asked(data: &ApprovalRequested, scene: &Scene<'_>) -> Telling<'static> {
     let tool = scene.tool(data.tool_use);
     let plan = (scene.lookup)(data.prepared).and_then(ArenaEvent::plan);

@@ -66,7 +66,7 @@ pub(super) struct Job {
     /// The request, as chat completions have it.
     pub body: Value,
     pub schema: Option<AnswerSchema>,
-    /// Fires when nobody waits any more.
+    /// Fires when nothing waits any more.
     pub gone: CancellationToken,
     pub said: UnboundedSender<Said>,
 }

@@ -26,7 +26,7 @@ const MOST_PRIVATE: usize = 0xFFFE;
 pub(super) enum Piece {
     /// The template's own words: control texts in them are control tokens.
     Template(String),
-    /// A control text that somebody else wrote: it is text.
+    /// A control text that another writer wrote: it is text.
     Quoted(String),
 }
 

@@ -1,4 +1,4 @@
-//! A squad and the team cache: look up, apply, store if nobody interfered; touches no cache itself.
+//! A squad and the team cache: look up, apply, store if no other change interfered; touches no cache itself.
 //!
 //! Workspace recorded → fingerprinted → key looked up. A run that is found is judged by the policy and applied; else the
 //! squad works, and its run is stored under the key.

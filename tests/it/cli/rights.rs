@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use agon::Host;
 use agon::config::{Config, Environment};
-use agon::host::{self, Answers, Changes, ForkPlan, Person, Question, SquadWish, WireError};
+use agon::host::{self, Answers, Changes, ForkPlan, SquadWish};
 use agon::protocol::message::{Effort, Structured};
 use agon::protocol::spec::{
     Action, Blueprint, CacheSpec, Consent, Instruction, Limits, ModelSpec, PermissionLevel, PersonaSpec,
@@ -15,24 +15,10 @@ use agon::session::Session;
 use serde_json::{Value, json};
 
 use super::foreign::{log_of_id, write};
+use crate::host::NoPerson;
 use crate::support::dice::Dice;
 use crate::support::env::Env;
 use crate::tui::pty::Terminal;
-
-/// Where nobody can be asked.
-struct NoPerson;
-
-impl Person for NoPerson {
-    type Failure = WireError;
-
-    fn name(&self) -> String {
-        "nobody".to_owned()
-    }
-
-    async fn agrees(&self, _: Question) -> Result<bool, WireError> {
-        Ok(false)
-    }
-}
 
 /// A squad whose check leaves a mark.
 const TEAM: &str = "name = \"team\"\nchecks = [\"touch trusted\"]\n\
