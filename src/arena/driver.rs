@@ -282,7 +282,7 @@ impl Driver {
     fn refold(&self) -> Option<Session> {
         let mut session = Some(Session::new());
         let read = self.executor.ports().log.visit(0, &mut |line| {
-            let entry = serde_json::from_slice::<Entry>(line).ok().map(Arc::new);
+            let entry = Entry::read(line).ok().map(Arc::new);
             let follows =
                 session.as_mut().zip(entry).is_some_and(|(folded, entry)| folded.apply(&entry).is_ok());
             session = session.take().filter(|_| follows);

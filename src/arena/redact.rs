@@ -139,7 +139,7 @@ impl Redactor {
         }
         let redacted = serde_json::to_value(&event).ok().and_then(|mut value| {
             self.value(&mut value);
-            serde_json::from_str::<ArenaEvent>(&value.to_string()).ok()
+            ArenaEvent::read(value.to_string().as_bytes()).ok()
         });
         match redacted.map(Fact::new) {
             Some(Ok(redacted)) if redacted.event().kind() == kind => Ok(redacted),

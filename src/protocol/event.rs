@@ -417,6 +417,13 @@ enum Key {
     Data,
 }
 
+impl ArenaEvent {
+    /// Reads one event as entries of a log are read.
+    pub(crate) fn read(json: &[u8]) -> serde_json::Result<Self> {
+        stored::read(json).map(|(event, _)| event)
+    }
+}
+
 impl<'de> Deserialize<'de> for ArenaEvent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct EventVisitor;

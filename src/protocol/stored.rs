@@ -136,7 +136,9 @@ pub(super) fn read<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<(T, V
     let _keeping = Keeping::begin();
     let mut text = serde_json::Deserializer::from_slice(json);
     let mut fields = Vec::new();
-    let value = serde_ignored::deserialize(&mut text, |path| fields.push(format!("field `{path}`")))?;
+    // Behind a pointer it is one type for all `T`: what reads the structs of the log is compiled once.
+    let keep: &mut dyn FnMut(serde_ignored::Path<'_>) = &mut |path| fields.push(format!("field `{path}`"));
+    let value = serde_ignored::deserialize(&mut text, keep)?;
     text.end()?;
     let variants = MET.with_borrow_mut(|met| met.as_mut().map(std::mem::take)).unwrap_or_default();
     Ok((value, variants.into_iter().chain(fields).collect()))
