@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::projection::phrases;
 use crate::projection::squad::SquadSheet;
+use crate::projection::telling::{Scene, line_of};
 use crate::protocol::event::{Finding, ModelReply, PrepareResult};
 use crate::protocol::message::Part;
 use crate::protocol::spec::Mode;
@@ -145,7 +146,7 @@ fn said(log: &Log<'_>, event: &ArenaEvent) -> (Option<String>, String) {
             (Some(format!("session {}", data.body.session)), words)
         }
         E::MentionExpanded(data) => (Some(data.body.mention.clone()), data.body.text.clone()),
-        other => (None, serde_json::to_string(&other.data()).unwrap_or_default()),
+        other => (None, line_of(other, &Scene::of(&|at| log.event(at)))),
     }
 }
 
