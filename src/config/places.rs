@@ -79,6 +79,11 @@ impl Places {
         self.state.join("models")
     }
 
+    /// What is kept of servers: the tools that were accepted, and a folder for each.
+    pub fn mcp(&self) -> PathBuf {
+        self.state.join("mcp")
+    }
+
     /// Records of trusted workspaces.
     pub fn trust(&self) -> PathBuf {
         self.state.join("trust")
