@@ -139,17 +139,6 @@ impl ConfigError {
     }
 }
 
-/// Whether its owner cannot look into a folder. For root the permission bits count as well: without capabilities, as
-/// commands run, it is closed to them.
-fn is_closed(folder: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let denied = |error: std::io::Error| error.kind() == std::io::ErrorKind::PermissionDenied;
-    let own = rustix::process::geteuid().as_raw();
-    std::fs::metadata(folder).is_ok_and(|data| data.uid() == own && data.mode() & 0o500 != 0o500)
-        || std::fs::symlink_metadata(folder.join(".agon")).is_err_and(denied)
-        || std::fs::read_dir(folder).is_err_and(denied)
-}
-
 fn unknown_text(path: &Path, keys: &[unknown::UnknownKey]) -> String {
     let lines = keys.iter().map(|unknown| {
         let meant = match (&unknown.belongs, &unknown.suggestion) {
@@ -209,7 +198,7 @@ impl Config {
         workspace: &Path,
         overrides: &[Override],
     ) -> Result<Self, ConfigError> {
-        if is_closed(workspace) {
+        if places::is_closed(workspace) {
             return Err(ConfigError::Closed(workspace.to_owned()));
         }
         let places = Places::find(&environment)?;

@@ -104,3 +104,14 @@ pub fn project_personas(workspace: &Path) -> PathBuf {
 pub fn project_blueprints(workspace: &Path) -> PathBuf {
     workspace.join(".agon").join("blueprints")
 }
+
+/// Whether its owner cannot look into a folder. For root the permission bits count as well: without capabilities, as
+/// commands run, it is closed to them.
+pub(super) fn is_closed(folder: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let denied = |error: std::io::Error| error.kind() == std::io::ErrorKind::PermissionDenied;
+    let own = rustix::process::geteuid().as_raw();
+    std::fs::metadata(folder).is_ok_and(|data| data.uid() == own && data.mode() & 0o500 != 0o500)
+        || std::fs::symlink_metadata(folder.join(".agon")).is_err_and(denied)
+        || std::fs::read_dir(folder).is_err_and(denied)
+}
