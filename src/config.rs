@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 pub use docker::DockerTable;
 pub use environment::Environment;
-pub use file::{CacheTable, ConfigFile, SandboxKind};
+pub use file::{CacheTable, ConfigFile, SandboxKind, SubagentsTable};
 pub use keys::{KeySource, Keys};
 pub use layer::{KeyPath, Layer, Source};
 pub use learnt::Learnt;
@@ -39,7 +39,7 @@ pub use trust::Trust;
 
 use crate::protocol::message::Structured;
 use crate::protocol::names::complaint_about;
-use crate::protocol::spec::{Limits, ModelSpec, RetrySpec};
+use crate::protocol::spec::{Limits, ModelSpec, RetrySpec, SubagentLimits};
 
 /// Why a configuration cannot be used. Nothing is replaced or guessed.
 #[derive(Debug, thiserror::Error)]
@@ -360,6 +360,11 @@ impl Config {
         self.file.tools.as_deref()
     }
 
+    /// Personas and models that sparks may choose for subagents besides their own.
+    pub fn subagents(&self) -> SubagentsTable {
+        self.file.subagents.clone().unwrap_or_default()
+    }
+
     /// Where a session stops by itself.
     pub fn limits(&self) -> Limits {
         let (defaults, written) = (Limits::default(), self.file.limits.clone().unwrap_or_default());
@@ -371,6 +376,12 @@ impl Config {
             model_timeout_ms: written.model_timeout_ms.unwrap_or(defaults.model_timeout_ms),
             tool_timeout_ms: written.tool_timeout_ms.unwrap_or(defaults.tool_timeout_ms),
             tool_timeout_max_ms: written.tool_timeout_max_ms.unwrap_or(defaults.tool_timeout_max_ms),
+            subagents: SubagentLimits {
+                total: written.subagents.unwrap_or(defaults.subagents.total),
+                at_once: written.subagents_at_once.unwrap_or(defaults.subagents.at_once).max(1),
+                depth: written.subagent_depth.unwrap_or(defaults.subagents.depth),
+                max_steps: written.subagent_steps.unwrap_or(defaults.subagents.max_steps).max(1),
+            },
         }
     }
 

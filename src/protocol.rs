@@ -15,6 +15,7 @@ pub mod names;
 pub mod need;
 pub mod request_digest;
 pub mod signal;
+pub mod spawn;
 pub mod spec;
 pub mod stored;
 pub mod text;

@@ -7,6 +7,7 @@ use crate::protocol::EventRef;
 use crate::protocol::event::{ArenaEvent, ToolAnswered};
 use crate::protocol::expand::Lookup;
 use crate::protocol::message::{Args, Part};
+use crate::protocol::spawn::{Spawn, account};
 use crate::protocol::stored::stored;
 
 /// Most points of a list, and most choices of a question.
@@ -23,6 +24,8 @@ stored! {
         Todo,
         /// Asks the person.
         AskUser,
+        /// Gives a task to a subagent.
+        Spawn,
     }
 }
 
@@ -69,20 +72,26 @@ pub struct Question {
 }
 
 /// A call that agon answers itself, by its arguments.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum InsideCall {
     /// Of `todo`.
     Todo(Todo),
     /// Of `ask_user`.
     AskUser(Question),
+    /// Of `spawn`.
+    Spawn(Box<Spawn>),
 }
 
 impl Inside {
+    /// Those that this program knows.
+    pub const ALL: [Inside; 3] = [Inside::Todo, Inside::AskUser, Inside::Spawn];
+
     /// The name of the built-in tool.
     pub fn name(self) -> &'static str {
         match self {
             Inside::Todo => "todo",
             Inside::AskUser => "ask_user",
+            Inside::Spawn => "spawn",
             Inside::Unknown(word) => word.text(),
         }
     }
@@ -94,6 +103,7 @@ impl Inside {
         let call = match self {
             Inside::Todo => Todo::deserialize(args).map(InsideCall::Todo).map_err(misfit)?,
             Inside::AskUser => Question::deserialize(args).map(InsideCall::AskUser).map_err(misfit)?,
+            Inside::Spawn => Spawn::deserialize(args).map(Box::new).map(InsideCall::Spawn).map_err(misfit)?,
             Inside::Unknown(_) => return Err("this agon does not know the tool".to_owned()),
         };
         call.check().map(|()| call)
@@ -103,11 +113,12 @@ impl Inside {
 impl InsideCall {
     /// A recorded call of a built-in tool, by its name; none for any other.
     pub fn named(tool: &str, args: &Args) -> Option<Self> {
-        [Inside::Todo, Inside::AskUser].into_iter().find(|inside| inside.name() == tool)?.read(args).ok()
+        Inside::ALL.into_iter().find(|inside| inside.name() == tool)?.read(args).ok()
     }
 
     fn check(&self) -> Result<(), String> {
         let texts: Vec<&str> = match self {
+            InsideCall::Spawn(spawn) => return spawn.check(),
             InsideCall::Todo(list) => list.items.iter().map(|item| item.text.as_str()).collect(),
             InsideCall::AskUser(asked) => {
                 std::iter::once(&asked.question).chain(&asked.choices).map(String::as_str).collect()
@@ -171,10 +182,11 @@ pub fn words(answered: &ToolAnswered, lookup: Lookup<'_>) -> Option<String> {
     let answer = lookup(answered.from)?;
     match answer {
         ArenaEvent::QuestionAnswered(data) => Some(data.text.clone()),
+        ArenaEvent::SparkCompleted(data) => Some(account(data, lookup)),
         ArenaEvent::ModelAnswered(_) => {
             match call_of(answered.tool_use.answer, answered.tool_use.part, lookup)? {
                 InsideCall::Todo(list) => Some(list.words()),
-                InsideCall::AskUser(_) => None,
+                InsideCall::AskUser(_) | InsideCall::Spawn(_) => None,
             }
         }
         _ => None,

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::protocol::message::{Effort, Structured, Usage};
 use crate::protocol::stored::stored;
-pub use limits::{ANY_STEPS, Limits, RetrySpec};
+pub use limits::{ANY_STEPS, Limits, RetrySpec, SubagentLimits};
 pub use place::{Consent, RolePlace, SandboxSpec, WorkspaceSpec};
 pub use policy::{Action, PermissionLevel, Policy, Rule};
 pub use tools::{Family, ToolSpec, is_chosen, names_tools};

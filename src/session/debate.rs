@@ -153,7 +153,7 @@ impl Session {
             let spark = SparkId(self.next_spark);
             let model = self.debate_model(plan, name);
             let ignited =
-                SparkIgnited { spark, role: name.clone(), persona: name.clone(), model, continues: None };
+                SparkIgnited { spark, role: name.clone(), persona: name.clone(), model, continues: None, delegated: None };
             self.emit(ArenaEvent::SparkIgnited(ignited));
         }
         self.order_time_limit(0);

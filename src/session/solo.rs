@@ -22,6 +22,7 @@ impl Session {
             persona: persona.id.clone(),
             model: model.clone(),
             continues,
+            delegated: None,
         }));
         self.order_time_limit(0);
         self.brief_on_schema(spark, &model);

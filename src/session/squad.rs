@@ -223,7 +223,8 @@ impl Session {
         let continues = if i == squad.lead { self.last_talker() } else { None };
         let spark = SparkId(self.next_spark);
         let (role, persona) = (role.spec.name.clone(), persona.clone());
-        self.emit(ArenaEvent::SparkIgnited(SparkIgnited { spark, role, persona, model, continues }));
+        let ignited = SparkIgnited { spark, role, persona, model, continues, delegated: None };
+        self.emit(ArenaEvent::SparkIgnited(ignited));
         Some(spark)
     }
 

@@ -118,6 +118,7 @@ fn mid_turn_the_board_says_who_waits_for_what() {
         [SparkRow {
             spark: SPARK,
             role: "solo".into(),
+            delegated: None,
             model: "mock/any".into(),
             started: T0 + 1_000_000,
             ended: None,

@@ -154,12 +154,18 @@ pub(super) fn sealed(data: &SessionSealed) -> Telling<'static> {
 }
 
 /// A debater's role is its persona.
-pub(super) fn ignited(data: &SparkIgnited) -> Telling<'static> {
+pub(super) fn ignited(data: &SparkIgnited, scene: &Scene<'_>) -> Telling<'static> {
     let persona = match data.role == data.persona {
         true => String::new(),
         false => format!("as {} ", data.persona),
     };
-    Telling::new(Kind::Joins, format!("{persona}on {}", data.model))
+    match &data.delegated {
+        None => Telling::new(Kind::Joins, format!("{persona}on {}", data.model)),
+        Some(delegated) => {
+            let head = format!("for {}, {persona}on {}", (scene.name)(delegated.parent), data.model);
+            Telling::new(Kind::Joins, head).weighing(Weight::Aside)
+        }
+    }
 }
 
 pub(super) fn completed(data: &SparkCompleted) -> Telling<'static> {
@@ -179,8 +185,9 @@ pub(super) fn notice<'a>(data: &'a NoticeGiven, scene: &Scene<'_>) -> Telling<'a
             Telling::new(Kind::Task, first).over(Body::Output(rest.into())).weighing(weight)
         }
         notice => {
-            // What a model is asked to sum up is for the model.
-            let weight = if notice == Notice::Compacted { Weight::Routine } else { Weight::News };
+            // What a model is asked to sum up, and how a subagent works, is for the model.
+            let is_routine = matches!(notice, Notice::Compacted | Notice::Subagent);
+            let weight = if is_routine { Weight::Routine } else { Weight::News };
             let head = phrases::notice(notice);
             Telling::new(Kind::Notice, head).with(Body::Said(text.into())).weighing(weight)
         }

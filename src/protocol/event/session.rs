@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::protocol::command::{Choice, StopCause};
 use crate::protocol::effect::Order;
+use crate::protocol::spawn::Delegated;
 use crate::protocol::spec::{Mode, Setting, Spec};
 use crate::protocol::stored::stored;
 use crate::protocol::{ArenaEvent, CallId, EventRef, SparkId};
@@ -301,6 +302,27 @@ stored! {
     }
 }
 
+impl TurnCause {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            TurnCause::Done => "done",
+            TurnCause::EmptyAnswer => "the model said nothing",
+            TurnCause::BadAnswer => "the answer did not fit its schema",
+            TurnCause::Refused => "the model refused",
+            TurnCause::Truncated => "the answer was cut at the output limit (`max_output`)",
+            TurnCause::ModelFailed => "the model call failed",
+            TurnCause::ContextFull => "the context window is full, and a summary would free too little",
+            TurnCause::Loop => "it went in circles",
+            TurnCause::Limit => "a limit was reached",
+            TurnCause::Interrupted => "interrupted",
+            TurnCause::Stopped => "stopped",
+            TurnCause::Incomplete => "not done",
+            TurnCause::Unknown(word) => word.text(),
+        }
+    }
+}
+
 /// Data of `session_sealed`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionSealed {
@@ -331,6 +353,9 @@ pub struct SparkIgnited {
     /// The spark whose conversation it continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continues: Option<SparkId>,
+    /// What it is given as a subagent; none for one that works for the person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delegated: Option<Box<Delegated>>,
 }
 
 /// Data of `spark_completed`.
@@ -417,6 +442,8 @@ stored! {
         Interrupted,
         /// Nothing is changed in this turn: your answer is a plan.
         Planning,
+        /// You are a subagent: how you work, and when you must answer.
+        Subagent,
     }
 }
 

@@ -37,6 +37,12 @@ fn mark(scene: &ViewModel<'_>, row: &SparkRow) -> (Tone, &'static str) {
     }
 }
 
+/// A spark's role; a subagent's is moved in under its parent's.
+fn name(row: &SparkRow) -> String {
+    let edge = if row.depth() > 0 { "\u{2514} " } else { "" };
+    format!("{}{edge}{}", "  ".repeat(row.depth().saturating_sub(1).min(4)), clean_line(&row.role))
+}
+
 /// What a spark does; of one that does nothing, whom it waits for.
 fn doing(scene: &ViewModel<'_>, row: &SparkRow) -> String {
     let board = &scene.moment.board;
@@ -63,13 +69,13 @@ pub(super) fn column(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>
         let (tone, mark) = mark(scene, row);
         let end = row.ended.map_or(scene.now, |(at, _)| at);
         let time = phrases::duration(end.saturating_sub(row.started) / 1_000_000 * 1_000);
-        let role = cut(&clean_line(&row.role), wide.saturating_sub(width(&time) + 5));
+        let role = cut(&name(row), wide.saturating_sub(width(&time) + 5));
         let gap = " ".repeat(wide.saturating_sub(width(&role) + width(&time) + 3));
         let chosen = state.story.focus == Some(row.spark);
-        let name = if chosen { Tone::Chosen } else { Tone::Strong };
+        let tone_of_name = if chosen { Tone::Chosen } else { Tone::Strong };
         lines.push(Line::from(vec![
             Span::styled(format!(" {mark} "), scene.style(tone)),
-            Span::styled(role, scene.style(name)),
+            Span::styled(role, scene.style(tone_of_name)),
             Span::styled(format!("{gap}{time}"), scene.style(Tone::Quiet)),
         ]));
         let doing = cut(&doing(scene, row), wide.saturating_sub(3));
@@ -129,10 +135,10 @@ fn plan(scene: &ViewModel<'_>, wide: usize, room: usize, lines: &mut Vec<Line<'s
 /// One line per spark.
 pub(super) fn lines(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, area: Rect) {
     let wide = usize::from(area.width).saturating_sub(2);
-    let names = scene.at_work().map(|row| width(&clean_line(&row.role))).max().unwrap_or(0).min(24);
+    let names = scene.at_work().map(|row| width(&name(row))).max().unwrap_or(0).min(24);
     let line = |row: &SparkRow| {
         let (tone, mark) = mark(scene, row);
-        let role = cut(&clean_line(&row.role), names);
+        let role = cut(&name(row), names);
         let gap = " ".repeat(names.saturating_sub(width(&role)) + 2);
         let chosen = state.story.focus == Some(row.spark);
         let doing = cut(&doing(scene, row), wide.saturating_sub(names + 4));

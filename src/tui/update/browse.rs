@@ -5,6 +5,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::approve;
 use super::compose::copy;
 use super::overlay;
+use crate::projection::board::SparkRow;
 use crate::protocol::SparkId;
 use crate::tui::Act;
 use crate::tui::keys::Do;
@@ -108,6 +109,15 @@ fn next_spark(state: &mut State) {
         Some(at) => sparks.get(at + 1).copied(),
     };
     state.story.anchor = None;
+}
+
+impl State {
+    /// The subagent that is followed, while it is at work: words go to it, and Esc stops it alone.
+    pub(in crate::tui) fn addressed(&self) -> Option<&SparkRow> {
+        let focus = self.story.focus.filter(|_| self.past.is_none())?;
+        let mut rows = self.record.now.board.sparks.iter();
+        rows.find(|row| row.spark == focus && row.depth() > 0 && row.ended.is_none())
+    }
 }
 
 /// What a squad proposed in this turn; else what the session changed.

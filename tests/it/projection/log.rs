@@ -118,6 +118,7 @@ fn ignited(spark: u32, role: &str) -> E {
         persona: "pragmatist".into(),
         model: "mock/any".into(),
         continues: None,
+        delegated: None,
     })
 }
 

@@ -279,6 +279,7 @@ fn opening(log: &mut Builder, story: &Story) {
             persona: name.into(),
             model: "mock/small".into(),
             continues: None,
+            delegated: None,
         })
     };
     let mut decisions = vec![E::TurnOpened(TurnOpened { turn: 1 })];

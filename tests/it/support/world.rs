@@ -421,7 +421,11 @@ fn random_wish(world: &World, dice: &mut Dice) -> ArenaEvent {
             by: None,
         }),
         4 | 5 => ArenaEvent::SteeringGiven(SteeringGiven { spark: None, text: "mind the gap".to_owned() }),
-        6 => ArenaEvent::InterruptRequested(InterruptRequested { spark: None }),
+        6 => {
+            let ignited = world.log.iter().flat_map(|entry| &entry.events).filter_map(ArenaEvent::spark);
+            let spark = ignited.last().filter(|_| dice.roll(2) == 0);
+            ArenaEvent::InterruptRequested(InterruptRequested { spark })
+        }
         7 => {
             let spec = world.session.spec().expect("open").models[1].clone();
             ArenaEvent::SettingsChanged(SettingsChanged {
