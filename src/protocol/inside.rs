@@ -72,7 +72,7 @@ pub struct Question {
 }
 
 /// A call that agon answers itself, by its arguments.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InsideCall {
     /// Of `todo`.
     Todo(Todo),

@@ -17,7 +17,7 @@ const LONGEST_TASK: usize = 64 * 1024;
 const LONGEST_NAME: usize = 24;
 
 /// A task for a subagent: the arguments of `spawn`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Spawn {
     /// The whole task: the subagent sees nothing of this conversation.

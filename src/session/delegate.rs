@@ -17,8 +17,8 @@ use super::state::{Spark, Use, UseState};
 
 /// What a subagent hears after its task.
 const BRIEF: &str = "You are a subagent: another agent gave you the task above, and your last message, without tool \
-calls, is all that it gets from you. You share its workspace and only look: you cannot change anything, and nobody \
-answers questions. Do the task and nothing else, then answer short and complete, and cite the references of the results \
+calls, is all that it gets from you. You share its workspace and only look: you cannot change anything, and no \
+person answers questions. Do the task and nothing else, then answer short and complete, and cite the references of the results \
 that your answer rests on.";
 
 const LAST_STEP: &str = "This is your last step. Answer now with what you have found, without calling tools, and say \
@@ -70,7 +70,7 @@ impl Session {
         wanted: &Spawn,
         spec: &Spec,
     ) -> Result<SparkIgnited, String> {
-        let of = self.sparks.get(&parent).ok_or("nobody asks for it")?;
+        let of = self.sparks.get(&parent).ok_or("its spark is gone")?;
         let persona = match &wanted.persona {
             Some(id) if spec.personas.iter().any(|known| known.id == *id) => id.clone(),
             Some(id) => return Err(unknown("persona", id, spec.personas.iter().map(|one| one.id.as_str()))),

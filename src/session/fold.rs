@@ -20,7 +20,7 @@ use crate::protocol::{CallId, EventRef, SparkId};
 
 use super::Session;
 use super::debate::Debate;
-use super::state::{Call, Conversation, Item, OfferedTool, Said, Spark, Turn};
+use super::state::{Call, Conversation, Item, OfferedTool, Said, Turn};
 
 impl Session {
     /// Folds one event. Called for what was just decided and for what is read back, alike.

@@ -49,7 +49,7 @@ impl Session {
         }
     }
 
-    /// A subagent is told its task and nothing of what was said before.
+    /// A subagent hears its task and nothing of what was said before.
     fn fold_delegated(&mut self, id: SparkId, delegated: &Delegated) {
         if let Some(turn) = self.turn.as_mut() {
             turn.subagents += 1;
