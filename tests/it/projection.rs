@@ -248,6 +248,7 @@ fn costs_are_booked_per_spark_role_and_model() {
         persona: "pragmatist".into(),
         model: "mock/any".into(),
         turn: 1,
+        parent: None,
         tally,
     };
     assert_eq!(costs.sparks, BTreeMap::from([(SPARK, spark)]));

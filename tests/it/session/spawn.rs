@@ -131,10 +131,10 @@ fn what_does_not_fit_is_refused_with_the_reason_and_nothing_is_begun() {
 fn no_more_work_at_once_than_may_and_no_more_in_a_turn() {
     let limits = SubagentLimits { total: 3, at_once: 2, ..SubagentLimits::default() };
     let mut world = open_with(|spec| spec.limits.subagents = limits);
-    let many: Vec<Value> = (0..1000).map(|n| named(&format!("n{n}"))).collect();
+    let many: Vec<Value> = (0..40).map(|n| named(&format!("n{n}"))).collect();
     let decided = world.model_says(spawns(&many));
     assert_eq!(roles(&world), ["agent n0", "agent n1"]);
-    assert_eq!(refusals(&decided).len(), 997, "what no turn has room for is refused at once");
+    assert_eq!(refusals(&decided).len(), 37, "what no turn has room for is refused at once");
     says(&mut world, "agent n1", text("done"));
     assert_eq!(roles(&world), ["agent n0", "agent n2"], "one that ends makes room for the next");
     says(&mut world, "agent n0", text("done"));
@@ -161,7 +161,7 @@ fn a_task_is_passed_on_as_deep_as_the_limit_says_and_with_no_more_than_the_one_a
     for args in [
         json!({"task": "b", "permission": "auto"}),
         json!({"task": "b", "tools": ["stare"]}),
-        json!({"task": "b", "tools": ["run"]}),
+        json!({"task": "b", "tools": ["put"]}),
     ] {
         let decided = says(&mut world, "agent a", spawns(std::slice::from_ref(&args)));
         assert_eq!(refusals(&decided).len(), 1, "{args}");
@@ -244,7 +244,7 @@ fn a_person_steers_one_stops_one_and_what_stops_the_parent_stops_them_all() {
     let (_, call, attempt, _) = thinking(&world).into_iter().find(|(role, ..)| role == "agent a").unwrap();
     let decided = world.answer(call, attempt, OutcomeBody::ModelFailed(failure(ErrorKind::Cancelled)));
     assert_eq!(kinds(&decided), ["budget_settled", "spark_completed", "tool_answered"]);
-    assert_eq!(roles(&world), ["agent b", "agent c"], "the others work on");
+    assert_eq!(roles(&world), ["agent c", "agent b"], "the others work on");
     world.check();
 
     let mut whole = World { session: world.session.clone(), log: world.log.clone() };
