@@ -39,7 +39,7 @@ pub use trust::Trust;
 
 use crate::protocol::message::Structured;
 use crate::protocol::names::complaint_about;
-use crate::protocol::spec::{Limits, ModelSpec, RetrySpec, SubagentLimits};
+use crate::protocol::spec::{Limits, ModelSpec, RetrySpec};
 
 /// Why a configuration cannot be used. Nothing is replaced or guessed.
 #[derive(Debug, thiserror::Error)]
@@ -367,22 +367,7 @@ impl Config {
 
     /// Where a session stops by itself.
     pub fn limits(&self) -> Limits {
-        let (defaults, written) = (Limits::default(), self.file.limits.clone().unwrap_or_default());
-        Limits {
-            max_steps: written.max_steps.unwrap_or(defaults.max_steps),
-            max_tokens: written.max_tokens,
-            max_micro_usd: written.max_usd.map(|dollars| dollars.0),
-            max_seconds: written.max_seconds,
-            model_timeout_ms: written.model_timeout_ms.unwrap_or(defaults.model_timeout_ms),
-            tool_timeout_ms: written.tool_timeout_ms.unwrap_or(defaults.tool_timeout_ms),
-            tool_timeout_max_ms: written.tool_timeout_max_ms.unwrap_or(defaults.tool_timeout_max_ms),
-            subagents: SubagentLimits {
-                total: written.subagents.unwrap_or(defaults.subagents.total),
-                at_once: written.subagents_at_once.unwrap_or(defaults.subagents.at_once).max(1),
-                depth: written.subagent_depth.unwrap_or(defaults.subagents.depth),
-                max_steps: written.subagent_steps.unwrap_or(defaults.subagents.max_steps).max(1),
-            },
-        }
+        self.file.limits.clone().unwrap_or_default().whole()
     }
 
     /// Sets how many model calls a turn may make where no file, variable or flag says so.

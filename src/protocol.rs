@@ -15,9 +15,9 @@ pub mod names;
 pub mod need;
 pub mod request_digest;
 pub mod signal;
-pub mod spawn;
 pub mod spec;
 pub mod stored;
+pub mod subagent;
 pub mod text;
 pub mod typed;
 

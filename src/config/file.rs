@@ -11,7 +11,7 @@ use crate::config::number::{Dollars, Thousandths};
 use crate::config::policy::RuleTable;
 use crate::protocol::message::{Effort, Structured};
 use crate::protocol::names::Names;
-use crate::protocol::spec::{Limits, PermissionLevel, RetrySpec};
+use crate::protocol::spec::{Limits, PermissionLevel, RetrySpec, SubagentLimits};
 
 /// agon's configuration, in `config.toml` of the user and `.agon/config.toml` of a project.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -80,6 +80,28 @@ pub struct LimitsTable {
     pub subagent_depth: Option<u32>,
     /// Model calls of one subagent; default 50.
     pub subagent_steps: Option<u32>,
+}
+
+impl LimitsTable {
+    /// The limits with their defaults.
+    pub(super) fn whole(self) -> Limits {
+        let usual = Limits::default();
+        Limits {
+            max_steps: self.max_steps.unwrap_or(usual.max_steps),
+            max_tokens: self.max_tokens,
+            max_micro_usd: self.max_usd.map(|dollars| dollars.0),
+            max_seconds: self.max_seconds,
+            model_timeout_ms: self.model_timeout_ms.unwrap_or(usual.model_timeout_ms),
+            tool_timeout_ms: self.tool_timeout_ms.unwrap_or(usual.tool_timeout_ms),
+            tool_timeout_max_ms: self.tool_timeout_max_ms.unwrap_or(usual.tool_timeout_max_ms),
+            subagents: SubagentLimits {
+                total: self.subagents.unwrap_or(usual.subagents.total),
+                at_once: self.subagents_at_once.unwrap_or(usual.subagents.at_once).max(1),
+                depth: self.subagent_depth.unwrap_or(usual.subagents.depth),
+                max_steps: self.subagent_steps.unwrap_or(usual.subagents.max_steps).max(1),
+            },
+        }
+    }
 }
 
 /// What sparks may choose for subagents besides their own persona and model.

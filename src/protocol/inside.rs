@@ -2,19 +2,27 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::protocol::EventRef;
 use crate::protocol::event::{ArenaEvent, ToolAnswered};
 use crate::protocol::expand::Lookup;
 use crate::protocol::message::{Args, Part};
-use crate::protocol::spawn::{Spawn, account};
+use crate::protocol::spec::PermissionLevel;
 use crate::protocol::stored::stored;
+use crate::protocol::subagent::account;
 
 /// Most points of a list, and most choices of a question.
 const MOST: usize = 50;
 
 /// Most bytes of a text in one of them.
 const LONGEST: usize = 4_000;
+
+/// Most bytes of a subagent's task.
+const LONGEST_TASK: usize = 64 * 1024;
+
+/// Most characters of a subagent's name.
+const LONGEST_NAME: usize = 24;
 
 stored! {
     /// What a tool that agon answers itself does.
@@ -69,6 +77,35 @@ pub struct Question {
     /// Answers to choose from; the person may give another one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<String>,
+}
+
+/// A task for a subagent: the arguments of `spawn`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Spawn {
+    /// The whole task: the subagent sees nothing of this conversation.
+    pub task: String,
+    /// A short name under which the person sees it, such as `tests`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Its persona; yours when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub persona: Option<String>,
+    /// Its model, `PROVIDER/MODEL`; its persona's or yours when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The tools of yours that it gets: names, families and patterns; all that only look when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<String>>,
+    /// Its permission level, no higher than yours; yours when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permission: Option<PermissionLevel>,
+    /// Model calls it may make at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_steps: Option<u32>,
+    /// JSON Schema that its answer must fit; words when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Value>,
 }
 
 /// A call that agon answers itself, by its arguments.
@@ -174,6 +211,30 @@ impl Question {
     pub fn lines(&self) -> impl Iterator<Item = String> {
         let choices = (1..).zip(&self.choices).map(|(n, choice)| format!("  {n}  {choice}"));
         self.question.lines().map(str::to_owned).chain(choices)
+    }
+}
+
+impl Spawn {
+    fn check(&self) -> Result<(), String> {
+        if self.task.trim().is_empty() || self.task.len() > LONGEST_TASK {
+            return Err(format!("the task must have 1 to {LONGEST_TASK} bytes"));
+        }
+        if self.max_steps == Some(0) {
+            return Err("`max_steps` must be at least 1".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Its name as a part of what the person sees: letters, digits and dashes.
+    pub fn short_name(&self) -> Option<String> {
+        let plain = |c: char| if c.is_alphanumeric() || c == '_' { c } else { '-' };
+        let name: String = self.name.as_deref()?.trim().chars().take(LONGEST_NAME).map(plain).collect();
+        Some(name.trim_matches('-').to_owned()).filter(|name| !name.is_empty())
+    }
+
+    /// Where the task is in the answer that holds this part.
+    pub fn pointer(part: u16) -> String {
+        format!("/body/message/{part}/call/args/json/task")
     }
 }
 

@@ -2,13 +2,11 @@
 //! shares the workspace and only looks. It never has a right that its parent lacks: what it is given is held against what
 //! its parent has each time it is asked for.
 
-use crate::protocol::event::{
-    ArenaEvent, Notice, RefusalReason, SparkIgnited, ToolUse,
-};
+use crate::protocol::event::{ArenaEvent, Notice, RefusalReason, SparkIgnited, ToolUse};
 use crate::protocol::fit;
-use crate::protocol::inside::{Inside, InsideCall};
-use crate::protocol::spawn::{Delegated, Spawn};
+use crate::protocol::inside::{Inside, InsideCall, Spawn};
 use crate::protocol::spec::{Mode, PermissionLevel, Risk, Spec, ToolSpec, is_chosen, names_tools};
+use crate::protocol::subagent::Delegated;
 use crate::protocol::{EventRef, SparkId};
 use serde_json::Value;
 
@@ -78,7 +76,9 @@ impl Session {
         };
         let model = match &wanted.model {
             Some(name) if self.model_spec(name).is_some() => name.clone(),
-            Some(name) => return Err(unknown("model", name, spec.models.iter().map(|one| one.name.as_str()))),
+            Some(name) => {
+                return Err(unknown("model", name, spec.models.iter().map(|one| one.name.as_str())));
+            }
             None => {
                 let own = spec.personas.iter().find(|one| one.id == persona && wanted.persona.is_some());
                 let own = own.and_then(|own| own.model.clone());
@@ -91,7 +91,10 @@ impl Session {
         let (level, most) = (self.level_of(parent), spec.limits.subagents.max_steps);
         let permission = wanted.permission.unwrap_or(level);
         if permission.stricter(level) != permission {
-            return Err(format!("the permission level is `{}`, and a subagent has no higher one", level.word()));
+            return Err(format!(
+                "the permission level is `{}`, and a subagent has no higher one",
+                level.word()
+            ));
         }
         Ok(SparkIgnited {
             spark: SparkId(self.next_spark),

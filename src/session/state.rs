@@ -9,8 +9,8 @@ use crate::protocol::effect::Order;
 use crate::protocol::event::{ArenaEvent, RequestPart, Selected, ToolUse, TurnCause};
 use crate::protocol::message::ToolDecl;
 use crate::protocol::request_digest::of_tool;
-use crate::protocol::spawn::Delegated;
 use crate::protocol::spec::{Action, Mode, Risk, ToolSpec};
+use crate::protocol::subagent::Delegated;
 use crate::protocol::{CallId, EventRef, SparkId};
 
 use super::context::bytes_of_tool;

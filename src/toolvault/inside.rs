@@ -5,8 +5,7 @@ use async_trait::async_trait;
 use super::tool::spec;
 use crate::ports::{Preparation, Sandbox, Tool};
 use crate::protocol::effect::ToolCall;
-use crate::protocol::inside::{Inside, Question, Todo};
-use crate::protocol::spawn::Spawn;
+use crate::protocol::inside::{Inside, Question, Spawn, Todo};
 use crate::protocol::spec::{Family, Risk, ToolSpec};
 
 const TODO: &str = "Keeps the list of steps of a task that has several; the person sees it. Give the whole list each \

@@ -2,7 +2,7 @@
 
 use crate::protocol::SparkId;
 use crate::protocol::event::TurnCause;
-use crate::protocol::spawn::Delegated;
+use crate::protocol::subagent::Delegated;
 
 /// How much was folded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use crate::protocol::command::{Choice, StopCause};
 use crate::protocol::effect::Order;
-use crate::protocol::spawn::Delegated;
 use crate::protocol::spec::{Mode, Setting, Spec};
 use crate::protocol::stored::stored;
+use crate::protocol::subagent::Delegated;
 use crate::protocol::{ArenaEvent, CallId, EventRef, SparkId};
 
 impl ArenaEvent {

@@ -1,9 +1,10 @@
 //! The fold of sparks: given their task, ended; decides nothing.
 
 use crate::protocol::event::{ArenaEvent, RequestPart, SparkCompleted, SparkIgnited, ToolUse};
+use crate::protocol::inside::Spawn;
 use crate::protocol::message::Role;
-use crate::protocol::spawn::{Delegated, Spawn};
 use crate::protocol::spec::Mode;
+use crate::protocol::subagent::Delegated;
 use crate::protocol::{EventRef, SparkId};
 use crate::session::Session;
 use crate::session::state::{Conversation, Spark, UseState};

@@ -92,7 +92,8 @@ fn three_work_at_once_and_their_answers_are_the_results_in_the_order_they_were_a
         ["budget_settled", "spark_completed", "tool_answered", "budget_reserved", "model_called"]
     );
     let found = results(&request_of(&world, "solo"));
-    let said: Vec<&str> = found.iter().filter_map(|text| text.split_once("] ")).map(|(_, said)| said).collect();
+    let said: Vec<&str> =
+        found.iter().filter_map(|text| text.split_once("] ")).map(|(_, said)| said).collect();
     assert_eq!(said, ["agent one is done", "two is done", "agent 3 is done"]);
     says(&mut world, "solo", text("all done"));
     assert_eq!(cause(&world), TurnCause::Done);
@@ -216,7 +217,8 @@ fn one_that_never_ends_is_asked_for_its_answer_in_time_and_then_ended() {
 
 #[test]
 fn a_typed_answer_fits_its_schema_or_the_parent_hears_that_it_does_not() {
-    let answer = json!({"type": "object", "required": ["lines"], "properties": {"lines": {"type": "integer"}}});
+    let answer =
+        json!({"type": "object", "required": ["lines"], "properties": {"lines": {"type": "integer"}}});
     let mut world = open();
     world.model_says(spawns(&[json!({"task": "count", "name": "a", "answer": answer})]));
     assert!(words(&request_of(&world, "agent a")).contains("\"lines\""), "it is shown the schema");

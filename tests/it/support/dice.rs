@@ -32,7 +32,9 @@ pub fn random_calls(dice: &mut Dice) -> ModelReply {
                 (_, 1) => Args::Json(json!({"path": "[secret:KEY]"})),
                 ("todo", 2..6) => Args::Json(json!({"items": [{"text": "a", "state": "open"}]})),
                 ("spawn", 2..5) => Args::Json(json!({"task": "find it", "name": "a b"})),
-                ("spawn", 5) => Args::Json(json!({"task": "find it", "max_steps": 1, "answer": {"type": "object"}})),
+                ("spawn", 5) => {
+                    Args::Json(json!({"task": "find it", "max_steps": 1, "answer": {"type": "object"}}))
+                }
                 ("spawn", 6) => Args::Json(json!({"task": "find it", "permission": "auto"})),
                 ("ask_user", 2..6) => Args::Json(json!({"question": "which?"})),
                 (_, n) => Args::Json(json!({"path": format!("f{}", n % 3)})),

@@ -423,8 +423,9 @@ fn random_wish(world: &World, dice: &mut Dice) -> ArenaEvent {
         4 | 5 => ArenaEvent::SteeringGiven(SteeringGiven { spark: None, text: "mind the gap".to_owned() }),
         6 => {
             let ignited = world.log.iter().flat_map(|entry| &entry.events).filter_map(ArenaEvent::spark);
-            let spark = ignited.last().filter(|_| dice.roll(2) == 0);
-            ArenaEvent::InterruptRequested(InterruptRequested { spark })
+            ArenaEvent::InterruptRequested(InterruptRequested {
+                spark: ignited.last().filter(|_| dice.roll(2) == 0),
+            })
         }
         7 => {
             let spec = world.session.spec().expect("open").models[1].clone();

@@ -12,8 +12,10 @@ use super::made::{begun, entry, key, shown, state, typed};
 /// An agent that gave two tasks away, the second of which is done.
 fn delegating() -> Vec<Arc<Entry>> {
     let mut entries = begun(&json!("solo"), "Compare parser and printer.", &["solo"]);
-    let call = |name: &str| json!({ "call": { "id": name, "name": "spawn", "args": { "json": {
-        "task": format!("Look at the {name}."), "name": name } } } });
+    let call = |name: &str| {
+        json!({ "call": { "id": name, "name": "spawn", "args": { "json": {
+        "task": format!("Look at the {name}."), "name": name } } } })
+    };
     let reply = json!({ "message": [call("parser"), call("printer")], "usage": { "input": 1200, "output": 80 },
         "model": "script", "finish": "tool_calls" });
     let ignited = |spark: u32, part: u32, name: &str| -> Value {
@@ -27,20 +29,26 @@ fn delegating() -> Vec<Arc<Entry>> {
     };
     let timer = ("timer_fired", json!({ "call": 999, "attempt": 1, "body": { "active_ms": 1 } }));
     entries.push(entry(2, &[timer, ("model_called", called(10, 0))]));
-    entries.push(entry(3, &[
-        ("model_answered", json!({ "call": 10, "attempt": 1, "body": reply })),
-        ("spark_ignited", ignited(1, 0, "parser")),
-        ("model_called", called(11, 1)),
-        ("spark_ignited", ignited(2, 1, "printer")),
-        ("model_called", called(12, 2)),
-    ]));
+    entries.push(entry(
+        3,
+        &[
+            ("model_answered", json!({ "call": 10, "attempt": 1, "body": reply })),
+            ("spark_ignited", ignited(1, 0, "parser")),
+            ("model_called", called(11, 1)),
+            ("spark_ignited", ignited(2, 1, "printer")),
+            ("model_called", called(12, 2)),
+        ],
+    ));
     let said = json!({ "message": [{ "text": { "text": "The printer is fine." } }], "model": "script",
         "usage": { "input": 10, "output": 8 }, "finish": "stop" });
-    entries.push(entry(4, &[
-        ("model_answered", json!({ "call": 12, "attempt": 1, "body": said })),
-        ("spark_completed", json!({ "spark": 2, "cause": "done", "answer": "e4" })),
-        ("tool_answered", json!({ "use": { "answer": "e3", "part": 1 }, "from": "e4.1" })),
-    ]));
+    entries.push(entry(
+        4,
+        &[
+            ("model_answered", json!({ "call": 12, "attempt": 1, "body": said })),
+            ("spark_completed", json!({ "spark": 2, "cause": "done", "answer": "e4" })),
+            ("tool_answered", json!({ "use": { "answer": "e3", "part": 1 }, "from": "e4.1" })),
+        ],
+    ));
     entries
 }
 
