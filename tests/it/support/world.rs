@@ -422,16 +422,14 @@ fn random_wish(world: &World, dice: &mut Dice) -> ArenaEvent {
         }),
         4 | 5 => ArenaEvent::SteeringGiven(SteeringGiven { spark: None, text: "mind the gap".to_owned() }),
         6 => {
-            let ignited = world.log.iter().flat_map(|entry| &entry.events).filter_map(ArenaEvent::spark);
-            ArenaEvent::InterruptRequested(InterruptRequested {
-                spark: ignited.last().filter(|_| dice.roll(2) == 0),
-            })
+            let sparks = world.log.iter().flat_map(|entry| &entry.events).filter_map(ArenaEvent::spark);
+            let spark = sparks.last().filter(|_| dice.roll(2) == 0);
+            ArenaEvent::InterruptRequested(InterruptRequested { spark })
         }
         7 => {
             let spec = world.session.spec().expect("open").models[1].clone();
-            ArenaEvent::SettingsChanged(SettingsChanged {
-                changed: vec![Setting::Model { spec, default: true }],
-            })
+            let changed = vec![Setting::Model { spec, default: true }];
+            ArenaEvent::SettingsChanged(SettingsChanged { changed })
         }
         _ => match dice.roll(4) {
             0 => ArenaEvent::StopRequested(StopRequested { cause: StopCause::Finished }),
