@@ -422,8 +422,8 @@ fn random_wish(world: &World, dice: &mut Dice) -> ArenaEvent {
         }),
         4 | 5 => ArenaEvent::SteeringGiven(SteeringGiven { spark: None, text: "mind the gap".to_owned() }),
         6 => {
-            let sparks = world.log.iter().flat_map(|entry| &entry.events).filter_map(ArenaEvent::spark);
-            let spark = sparks.last().filter(|_| dice.roll(2) == 0);
+            let spark = world.log.iter().rev().flat_map(|entry| &entry.events).find_map(ArenaEvent::spark);
+            let spark = spark.filter(|_| dice.roll(2) == 0);
             ArenaEvent::InterruptRequested(InterruptRequested { spark })
         }
         7 => {
