@@ -36,6 +36,9 @@ pub(super) fn draw(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, 
 
 type Words = Vec<(Tone, String)>;
 
+/// Cells from which on the beginning of something says what it is.
+const WORTH: usize = 9;
+
 /// Words on the left and on the right; the left ones give way.
 fn both(scene: &ViewModel<'_>, wide: u16, left: &Words, right: &Words) -> Line<'static> {
     let wide = usize::from(wide).saturating_sub(2);
@@ -43,7 +46,8 @@ fn both(scene: &ViewModel<'_>, wide: u16, left: &Words, right: &Words) -> Line<'
     let mut room = wide.saturating_sub(taken + 2);
     let mut spans = vec![Span::raw(" ")];
     for (tone, text) in left {
-        let text = cut(text, room);
+        // A few letters of an id, or a lone `…`, read as a cut path.
+        let text = if room < WORTH && width(text) > room { String::new() } else { cut(text, room) };
         room = room.saturating_sub(width(&text));
         spans.push(Span::styled(text, scene.style(*tone)));
     }

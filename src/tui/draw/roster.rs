@@ -79,13 +79,6 @@ pub(super) fn column(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>
         lines.push(Line::styled(cut(&used, wide), scene.style(Tone::Quiet)));
         lines.push(Line::default());
     }
-    if let Some(list) = &board.todo {
-        lines.push(Line::styled(
-            cut(&format!(" {}", clean_line(&list.words())), wide),
-            scene.style(Tone::Text),
-        ));
-        lines.push(Line::default());
-    }
     plan(scene, wide, usize::from(area.height).saturating_sub(lines.len()) / 2, &mut lines);
     if !board.findings.is_empty() {
         let title = phrases::counted(board.findings.len() as u64, "open finding");
