@@ -13,6 +13,9 @@ use serde_json::Value;
 use super::Session;
 use super::state::{Spark, Use, UseState};
 
+/// How often a task is passed on at most, whatever the limits say.
+pub(super) const DEEPEST: u32 = 8;
+
 /// What a subagent hears after its task.
 const BRIEF: &str = "You are a subagent: another agent gave you the task above, and your last message, without tool \
 calls, is all that it gets from you. You share its workspace and only look: you cannot change anything, and no \
@@ -101,7 +104,6 @@ impl Session {
             role: self.subagent_name(wanted),
             persona: persona.clone(),
             model,
-            continues: None,
             delegated: Some(Box::new(Delegated {
                 parent,
                 tool_use,
@@ -110,6 +112,7 @@ impl Session {
                 permission,
                 max_steps: wanted.max_steps.map_or(most, |steps| steps.min(most)),
             })),
+            ..SparkIgnited::default()
         })
     }
 
@@ -157,7 +160,9 @@ impl Session {
         let limits = self.spec.as_ref().map(|spec| &spec.limits.subagents);
         is_alone
             && match inside {
-                Inside::Spawn => limits.is_some_and(|limits| depth < limits.depth && limits.total > 0),
+                Inside::Spawn => {
+                    limits.is_some_and(|limits| depth < limits.depth.min(DEEPEST) && limits.total > 0)
+                }
                 // A person is asked, and a list is shown, by the one agent they talk with.
                 _ => depth == 0,
             }

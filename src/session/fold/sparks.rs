@@ -7,15 +7,14 @@ use crate::protocol::spec::Mode;
 use crate::protocol::subagent::Delegated;
 use crate::protocol::{EventRef, SparkId};
 use crate::session::Session;
+use crate::session::delegate::DEEPEST;
 use crate::session::state::{Conversation, Spark, UseState};
 
 impl Session {
     pub(super) fn fold_ignited(&mut self, data: &SparkIgnited) {
         self.next_spark = self.next_spark.max(data.spark.0.saturating_add(1));
         let before = data.continues.and_then(|id| self.sparks.remove(&id));
-        // The conversation with the person outlives turns in which it is not gone on with.
-        let lead = self.lead_name().map(str::to_owned);
-        self.sparks.retain(|_, spark| spark.completed.is_none() || spark.talks(lead.as_deref()));
+        self.drop_ended(data);
         let mut spark = Spark {
             role: data.role.clone(),
             persona: data.persona.clone(),
@@ -29,7 +28,7 @@ impl Session {
             uses: Vec::new(),
             recent: Default::default(),
             steps: 0,
-            delegated: data.delegated.clone(),
+            delegated: self.held(data),
             warned: false,
             rejected: 0,
             compacted: 0,
@@ -37,6 +36,7 @@ impl Session {
             answer: None,
             stopping: None,
             completed: None,
+            apart_from: data.apart_from,
         };
         spark.set_head(self.head(&data.persona));
         if let Some(before) = before {
@@ -44,10 +44,19 @@ impl Session {
         }
         self.sparks.insert(data.spark, spark);
         self.fold_debater(data);
-        match &data.delegated {
-            Some(delegated) => self.fold_delegated(data.spark, delegated),
+        match self.delegated(data.spark).cloned() {
+            Some(delegated) => self.fold_delegated(data.spark, &delegated),
             None => self.fold_asked_for(data.spark),
         }
+    }
+
+    /// A log that was made by hand may say anything: a subagent works for the spark that made the call, which began before
+    /// it, so that no question about those above it goes on for ever.
+    fn held(&self, data: &SparkIgnited) -> Option<Box<Delegated>> {
+        let of = data.delegated.as_deref()?;
+        let parent = self.owner(of.tool_use).filter(|parent| *parent < data.spark)?;
+        let depth = self.delegated(parent).map_or(0, |above| above.depth) + 1;
+        (depth <= DEEPEST).then(|| Box::new(Delegated { parent, depth, ..of.clone() }))
     }
 
     /// A subagent hears its task and nothing of what was said before.
@@ -81,6 +90,7 @@ impl Session {
         if let Some(at) = data.answer.filter(|at| matches!(self.event(*at), Some(ArenaEvent::CacheHit(_)))) {
             self.enqueue(data.spark, RequestPart { role: Role::Assistant, from: at, sel: None });
         }
+        self.fold_apart(data.spark, data.answer);
         self.fold_debater_completed(data.spark);
     }
 }

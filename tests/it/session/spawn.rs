@@ -303,6 +303,28 @@ fn no_subagent_is_taken_for_a_role_or_for_the_agent_the_person_talks_with() {
     assert!(words(&request_of(&world, "solo")).contains("the person's words"), "the same one is talked with");
 }
 
+#[test]
+fn a_forged_log_in_which_subagents_work_for_themselves_or_for_each_other_is_folded_and_ends() {
+    let mut world = open();
+    world.model_says(spawns(&[named("a"), named("b")]));
+    for parents in [[2, 2], [3, 2], [0, 3], [2, 9]] {
+        let mut log = world.log.clone();
+        let last = std::sync::Arc::make_mut(log.last_mut().unwrap());
+        let begun = last.events.iter_mut().filter_map(|event| match event {
+            ArenaEvent::SparkIgnited(data) => data.delegated.as_mut(),
+            _ => None,
+        });
+        begun.zip(parents).for_each(|(delegated, parent)| delegated.parent = SparkId(parent));
+        let mut forged = World { session: agon::session::Session::fold(&log).unwrap(), log };
+        forged.give(resumed(vec![], 0));
+        forged.give(ArenaEvent::InterruptRequested(InterruptRequested { spark: None }));
+        for (_, call, attempt, _) in thinking(&forged) {
+            forged.answer(call, attempt, OutcomeBody::ModelFailed(failure(ErrorKind::Cancelled)));
+        }
+        assert!(!forged.session.has_open_turn(), "{parents:?}\n{}", forged.story());
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -39,17 +39,25 @@ fn delegating() -> Vec<Arc<Entry>> {
             ("model_called", called(12, 2)),
         ],
     ));
-    let said = json!({ "message": [{ "text": { "text": "The printer is fine." } }], "model": "script",
-        "usage": { "input": 10, "output": 8 }, "finish": "stop" });
-    entries.push(entry(
-        4,
-        &[
-            ("model_answered", json!({ "call": 12, "attempt": 1, "body": said })),
-            ("spark_completed", json!({ "spark": 2, "cause": "done", "answer": "e4" })),
-            ("tool_answered", json!({ "use": { "answer": "e3", "part": 1 }, "from": "e4.1" })),
-        ],
-    ));
+    entries.push(ended(4, 12, 2, 1, "The printer is fine."));
     entries
+}
+
+/// A subagent answers.
+fn ended(seq: u64, call: u64, spark: u32, part: u32, text: &str) -> Arc<Entry> {
+    let said = json!({ "message": [{ "text": { "text": text } }], "model": "script",
+        "usage": { "input": 10, "output": 8 }, "finish": "stop" });
+    entry(
+        seq,
+        &[
+            ("model_answered", json!({ "call": call, "attempt": 1, "body": said })),
+            ("spark_completed", json!({ "spark": spark, "cause": "done", "answer": format!("e{seq}") })),
+            (
+                "tool_answered",
+                json!({ "use": { "answer": "e3", "part": part }, "from": format!("e{seq}.1") }),
+            ),
+        ],
+    )
 }
 
 fn working() -> State {
@@ -93,4 +101,14 @@ fn words_go_to_the_subagent_that_is_followed_and_esc_stops_it_alone() {
         let stops = |act: &Act| *act == Act::Submit(Command::Interrupt { spark: to });
         assert!(acts.iter().any(stops), "{times}: {acts:?}");
     }
+}
+
+#[test]
+fn once_the_subagent_that_is_followed_has_ended_the_story_shows_all_again() {
+    let mut state = working();
+    follow(&mut state, 2);
+    assert!(!shown(&state, 120, 30).contains("The printer is fine."));
+    let _ = update(&mut state, Msg::Entry(ended(5, 11, 1, 0, "The parser is fine.")));
+    let text = shown(&state, 120, 30);
+    assert!(text.contains("The printer is fine.") && text.contains("The parser is fine."), "{text}");
 }
