@@ -367,6 +367,8 @@ impl Config {
             max_steps: written.max_steps.unwrap_or(defaults.max_steps),
             max_tokens: written.max_tokens,
             max_micro_usd: written.max_usd.map(|dollars| dollars.0),
+            turn: written.turn.unwrap_or_default().into(),
+            spark: written.agent.unwrap_or_default().into(),
             max_seconds: written.max_seconds,
             model_timeout_ms: written.model_timeout_ms.unwrap_or(defaults.model_timeout_ms),
             tool_timeout_ms: written.tool_timeout_ms.unwrap_or(defaults.tool_timeout_ms),

@@ -1,5 +1,6 @@
 //! The pure state machine that decides: facts in, entries out; knows no clock, file, socket or thread.
 
+mod accounts;
 mod asked_how;
 pub mod budget;
 mod connections;

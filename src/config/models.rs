@@ -164,6 +164,7 @@ impl KnownModels {
             refuses: written.refuses.clone().unwrap_or_else(|| refusals.into_iter().cloned().collect()),
             images: written.images.or(known.map(|known| known.images)).unwrap_or_default(),
             fallbacks: written.fallbacks.clone().unwrap_or_default(),
+            fallbacks_on: written.fallbacks_on.clone(),
         }
     }
 }

@@ -77,14 +77,17 @@ impl Session {
             self.settle_unknown(*id, call, how);
         }
         let ids: Vec<CallId> = again.iter().map(|(id, _)| *id).collect();
-        if let Err((limit, used, max)) = self.affords_again(&ids) {
+        let worst: Vec<_> = ids.iter().filter_map(|id| self.worst_again(*id)).collect();
+        // A spark whose own budget does not cover its call is ended when that is sent.
+        let reached = self.over_budget(&worst).into_iter().find(|reached| reached.spark.is_none());
+        if let (Some(reached), Some((spark, ..))) = (reached, worst.first()) {
             for (id, call) in again {
                 if let Some(timer) = call.timer {
                     self.cancel_silently(timer);
                 }
                 self.lose_unpaid(*id, UNPAID);
             }
-            self.reach(limit, used, max);
+            self.reach(*spark, reached);
         }
     }
 

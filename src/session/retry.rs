@@ -36,7 +36,7 @@ impl Session {
         }
         let mut longest = retry.cap_ms;
         let spark = self.failed.as_ref().and_then(|(_, open)| open.spark);
-        let is_alone = spark.is_some_and(|id| self.next_model(id).is_none());
+        let is_alone = spark.is_some_and(|id| self.next_model(id, failed.kind).is_none());
         if failed.kind == ErrorKind::RateLimited && is_alone && retry.attempts > 1 {
             retry.attempts = retry.attempts.max(LIMITED.0);
             longest = longest.max(LIMITED.1);

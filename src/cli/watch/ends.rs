@@ -116,15 +116,15 @@ impl Watch {
             let words = self.squad.lacks().map_or(words.clone(), |lacks| format!("{words}: {lacks}"));
             return (
                 words,
-                format!("raise `max_steps` of the role in its blueprint; or go on: {again} \"go on\""),
+                format!("raise `max_steps` of the role in its blueprint, or `limits.agent`; or go on: {again} \"go on\""),
             );
         };
         let hint = match limit {
-            // These begin anew with each turn.
-            LimitKind::Steps | LimitKind::Seconds | LimitKind::Unknown(_) => format!("{again} \"go on\""),
             LimitKind::Tokens | LimitKind::MicroUsd => {
                 format!("{again} {} N \"go on\"", phrases::limit_flag(limit))
             }
+            // These begin again with each turn.
+            _ => format!("{again} \"go on\""),
         };
         (format!("{words}: {}", phrases::limit_with_flag(limit, used, max)), hint)
     }

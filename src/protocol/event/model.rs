@@ -178,7 +178,7 @@ pub struct ModelLimits {
 
 stored! {
     /// Kinds of model failure.
-    #[derive(Copy, Eq)]
+    #[derive(Copy, Eq, PartialOrd, Ord)]
     pub enum ErrorKind of Word {
         /// Too many requests or no quota for now.
         RateLimited,

@@ -126,6 +126,43 @@ fn a_rate_limit_is_waited_for_where_no_other_model_takes_over() {
     world.check();
 }
 
+/// The models that answer one after another when each fails in this way.
+fn taken(kind: ErrorKind, change: impl FnOnce(&mut agon::protocol::spec::Spec)) -> Vec<String> {
+    let mut spec = spec();
+    spec.retry.attempts = 1;
+    spec.models.push(agon::protocol::spec::ModelSpec { name: "mock/c".to_owned(), ..spec.models[1].clone() });
+    change(&mut spec);
+    let mut world = World::open(spec);
+    world.prompt("do it");
+    let mut taken = Vec::new();
+    while world.session.has_open_turn() {
+        taken.push(world.model().2.model);
+        world.model_fails(kind);
+    }
+    assert_eq!(cause(&world), TurnCause::ModelFailed);
+    world.check();
+    taken
+}
+
+#[test]
+fn who_takes_over_depends_on_the_role_and_on_what_went_wrong() {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    assert_eq!(taken(ErrorKind::Auth, |_| ()), ["mock/a", "mock/b"]);
+    let persona = |spec: &mut agon::protocol::spec::Spec| {
+        spec.personas[0].fallbacks = Some(names(&["mock/c", "mock/b", "mock/a"]));
+    };
+    assert_eq!(taken(ErrorKind::Auth, persona), ["mock/a", "mock/c", "mock/b"]);
+    let by_kind = |spec: &mut agon::protocol::spec::Spec| {
+        persona(spec);
+        let rows = [(ErrorKind::Overloaded, names(&["mock/b"])), (ErrorKind::Auth, vec![])];
+        spec.models[0].fallbacks_on = rows.into();
+    };
+    // A wrong key is a mistake to mend; an overloaded server has another next to it, and that one's own.
+    assert_eq!(taken(ErrorKind::Auth, by_kind), ["mock/a"]);
+    assert_eq!(taken(ErrorKind::Overloaded, by_kind), ["mock/a", "mock/b", "mock/c"]);
+    assert_eq!(taken(ErrorKind::Network, by_kind), ["mock/a", "mock/c", "mock/b"]);
+}
+
 fn failing_with(asked: u64) -> Vec<ArenaEvent> {
     let mut world = World::open(spec());
     world.prompt("do it");
