@@ -106,6 +106,11 @@ impl ArenaEvent {
 }
 
 impl ModelReply {
+    /// True where thinking came with it.
+    pub fn has_thought(&self) -> bool {
+        self.message.iter().any(|part| matches!(part, Part::Reasoning { .. }))
+    }
+
     /// The text parts, joined.
     pub fn text(&self) -> String {
         self.message
