@@ -119,7 +119,9 @@ impl ConfigError {
             ConfigError::NoKey { provider, variable } => {
                 Some(format!("agon keys set {provider}, or export {variable}=..."))
             }
-            ConfigError::BadKey { variable } => Some(format!("set it again, without a line break: export {variable}=...")),
+            ConfigError::BadKey { variable } => {
+                Some(format!("set it again, without a line break: export {variable}=..."))
+            }
             ConfigError::NotWritten { line, .. } => Some(format!("write it yourself: {line}")),
             ConfigError::NoProvider { suggestion: Some(name), .. } => Some(format!("did you mean `{name}`?")),
             ConfigError::NoProvider { name, .. } => Some(format!(
@@ -369,18 +371,7 @@ impl Config {
 
     /// Where a session stops by itself.
     pub fn limits(&self) -> Limits {
-        let (defaults, written) = (Limits::default(), self.file.limits.clone().unwrap_or_default());
-        Limits {
-            max_steps: written.max_steps.unwrap_or(defaults.max_steps),
-            max_tokens: written.max_tokens,
-            max_micro_usd: written.max_usd.map(|dollars| dollars.0),
-            turn: written.turn.unwrap_or_default().into(),
-            spark: written.agent.unwrap_or_default().into(),
-            max_seconds: written.max_seconds,
-            model_timeout_ms: written.model_timeout_ms.unwrap_or(defaults.model_timeout_ms),
-            tool_timeout_ms: written.tool_timeout_ms.unwrap_or(defaults.tool_timeout_ms),
-            tool_timeout_max_ms: written.tool_timeout_max_ms.unwrap_or(defaults.tool_timeout_max_ms),
-        }
+        self.file.limits.clone().unwrap_or_default().into()
     }
 
     /// Sets how many model calls a turn may make where no file, variable or flag says so.

@@ -176,8 +176,7 @@ pub(super) fn models_of(config: &Config, names: Vec<ModelName>) -> Result<Vec<Mo
             continue;
         }
         let spec = model(config, &name)?;
-        let fallbacks: Result<Vec<ModelName>, _> =
-            spec.all_fallbacks().map(|name| name.parse()).collect();
+        let fallbacks: Result<Vec<ModelName>, _> = spec.all_fallbacks().map(|name| name.parse()).collect();
         waiting.splice(0..0, fallbacks.map_err(ConfigError::from)?.into_iter().rev());
         found.push(spec);
     }

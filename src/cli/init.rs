@@ -59,6 +59,9 @@ pub(super) async fn first(config: &Config, output: Output) -> Result<bool, Failu
         let lacks = if *lacks_tools { "  (cannot call tools)" } else { "" };
         output.say(&format!("  {nth}  {model}{lacks}"));
     }
+    if offers.iter().any(|offer| offer.chats().count() > MOST_LOCAL) {
+        output.say("  `agon models` lists all, `agon models WORD` those with a word");
+    }
     let choices: Vec<ModelName> = choices.into_iter().map(|(model, _)| model).collect();
     match asked(config, &choices, output).await? {
         Some(model) => settle(config, &model, output).await.map(|()| true),
@@ -84,7 +87,8 @@ fn choices(offer: &Offer, config: &Config) -> Vec<(ModelName, bool)> {
         true => {
             let name = |id: &str| ModelName { provider: offer.provider.clone(), model: id.to_owned() };
             let mut chats: Vec<_> = offer.chats().collect();
-            chats.sort_by_key(|model| model.tools == Some(false));
+            let is_default = |id: &str| default.as_ref().is_some_and(|default| default.model == id);
+            chats.sort_by_key(|model| (model.tools == Some(false), !is_default(&model.id)));
             chats.truncate(MOST_LOCAL);
             chats.iter().map(|model| (name(&model.id), model.tools == Some(false))).collect()
         }

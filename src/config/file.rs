@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::config::docker::DockerTable;
 use crate::config::number::{Dollars, Thousandths};
 use crate::config::policy::RuleTable;
+use crate::protocol::event::ErrorKind;
 use crate::protocol::message::{Effort, Structured};
 use crate::protocol::names::Names;
-use crate::protocol::event::ErrorKind;
 use crate::protocol::spec::{Budget, Limits, PermissionLevel, RetrySpec};
 
 /// agon's configuration, in `config.toml` of the user and `.agon/config.toml` of a project.
@@ -90,6 +90,23 @@ pub struct BudgetTable {
 impl From<BudgetTable> for Budget {
     fn from(written: BudgetTable) -> Self {
         Budget { max_tokens: written.max_tokens, max_micro_usd: written.max_usd.map(|dollars| dollars.0) }
+    }
+}
+
+impl From<LimitsTable> for Limits {
+    fn from(written: LimitsTable) -> Self {
+        let defaults = Limits::default();
+        Limits {
+            max_steps: written.max_steps.unwrap_or(defaults.max_steps),
+            max_tokens: written.max_tokens,
+            max_micro_usd: written.max_usd.map(|dollars| dollars.0),
+            turn: written.turn.unwrap_or_default().into(),
+            spark: written.agent.unwrap_or_default().into(),
+            max_seconds: written.max_seconds,
+            model_timeout_ms: written.model_timeout_ms.unwrap_or(defaults.model_timeout_ms),
+            tool_timeout_ms: written.tool_timeout_ms.unwrap_or(defaults.tool_timeout_ms),
+            tool_timeout_max_ms: written.tool_timeout_max_ms.unwrap_or(defaults.tool_timeout_max_ms),
+        }
     }
 }
 

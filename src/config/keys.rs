@@ -180,10 +180,23 @@ mod tests {
 
     #[test]
     fn what_is_pasted_is_a_key_or_says_why_not() {
-        for (typed, key) in [(" sk-1\n", "sk-1"), ("\"sk-1\"", "sk-1"), ("'sk-1'\r\n", "sk-1"), ("QUJD_x==", "QUJD_x==")] {
+        for (typed, key) in
+            [(" sk-1\n", "sk-1"), ("\"sk-1\"", "sk-1"), ("'sk-1'\r\n", "sk-1"), ("QUJD_x==", "QUJD_x==")]
+        {
             assert_eq!(key_of(typed), Ok(Secret::new(key)), "{typed:?}");
         }
-        for bad in ["", " \n", "\"\"", "a\nb", "a b", "schlüssel", "a\u{1b}b", "XAI_API_KEY=sk-1", "export XAI_API_KEY=sk-1", &"k".repeat(LONGEST + 1)] {
+        for bad in [
+            "",
+            " \n",
+            "\"\"",
+            "a\nb",
+            "a b",
+            "schlüssel",
+            "a\u{1b}b",
+            "XAI_API_KEY=sk-1",
+            "export XAI_API_KEY=sk-1",
+            &"k".repeat(LONGEST + 1),
+        ] {
             assert!(key_of(bad).is_err(), "{bad:?}");
         }
     }

@@ -43,7 +43,8 @@ pub const MODERATOR: &str = "moderator";
 const WORKERS: [&str; 4] = ["solo", "coordinator", "coder", "reviewer"];
 
 /// What front matter may say.
-const KEYS: &[&str] = &["id", "description", "stance", "model", "fallbacks", "tools", "temperature", "effort"];
+const KEYS: &[&str] =
+    &["id", "description", "stance", "model", "fallbacks", "tools", "temperature", "effort"];
 
 /// Where a persona comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -235,10 +236,10 @@ fn check(spec: PersonaSpec) -> Result<PersonaSpec, String> {
     let is_bad = |model: &&str| {
         model.split_once('/').is_none_or(|(provider, name)| provider.is_empty() || name.is_empty())
     };
-    match spec.models().find(is_bad) {
-        Some(model) => Err(format!("`{model}` is not a model name of the form `PROVIDER/MODEL`")),
-        None => Ok(spec),
+    if let Some(model) = spec.models().find(is_bad) {
+        return Err(format!("`{model}` is not a model name of the form `PROVIDER/MODEL`"));
     }
+    Ok(spec)
 }
 
 /// What a line without a colon is, for whoever wrote it.

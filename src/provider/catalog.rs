@@ -106,7 +106,8 @@ impl Own {
         let get = |path: &'static [&'static str]| async move {
             endpoint.fetch(address(&endpoint.base, true, path), None).await.ok()
         };
-        let (studio, props, loaded) = join!(get(&["api", "v0", "models"]), get(&["props"]), get(&["api", "ps"]));
+        let (studio, props, loaded) =
+            join!(get(&["api", "v0", "models"]), get(&["props"]), get(&["api", "ps"]));
         Own { studio: studio.as_ref().map(of_list).unwrap_or_default(), props, loaded }
     }
 

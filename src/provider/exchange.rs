@@ -124,7 +124,15 @@ pub(super) async fn call<A: Incoming>(
         Ok(()) => exchange.reply(request, cancel).await,
         Err(failed) => Err(failed),
     };
-    ended.map_err(|failed| ModelFailed { usage, ..failed })
+    ended.map_err(|failed| {
+        // What was refused before its first word was not billed.
+        let is_refused = matches!(
+            failed.kind,
+            ErrorKind::RateLimited | ErrorKind::Quota | ErrorKind::Auth | ErrorKind::BadRequest
+        );
+        let usage = usage.filter(|usage| !(is_refused && usage.estimated && usage.output == 0));
+        ModelFailed { usage, ..failed }
+    })
 }
 
 struct Exchange<'a, A> {

@@ -103,7 +103,8 @@ impl Session {
         let mut accounts: Vec<Account> = Vec::new();
         for (spark, tokens, micro_usd) in worst {
             for account in self.accounts(*spark) {
-                let is_same = |known: &Account| (known.limits, known.spark) == (account.limits, account.spark);
+                let is_same =
+                    |known: &Account| (known.limits, known.spark) == (account.limits, account.spark);
                 let at = accounts.iter().position(is_same).unwrap_or(accounts.len());
                 if at == accounts.len() {
                     accounts.push(account);
@@ -117,13 +118,18 @@ impl Session {
         accounts.iter().flat_map(Account::over).collect()
     }
 
-    /// A limit ends whoever it is of: the spark that wanted the call, or the turn. What runs is told to stop.
-    pub(super) fn reach(&mut self, id: SparkId, reached: LimitReached) {
-        let is_its_own = reached.spark.is_some();
+    /// A limit ends the turn: nothing new is ordered, what runs is told to stop.
+    pub(super) fn reach(&mut self, reached: LimitReached) {
         self.emit(ArenaEvent::LimitReached(reached));
-        match is_its_own {
-            true => self.end_spark(id, TurnCause::Limit),
-            false => self.wind_down(),
+        self.wind_down();
+    }
+
+    /// A call that some budget does not cover ends its spark where that is a spark's own, else the turn.
+    pub(super) fn not_covered(&mut self, id: SparkId, reached: LimitReached) {
+        if reached.spark.is_none() {
+            return self.reach(reached);
         }
+        self.emit(ArenaEvent::LimitReached(reached));
+        self.end_spark(id, TurnCause::Limit);
     }
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::protocol::{CallId, SparkId};
 use crate::protocol::event::BudgetSettled;
 use crate::protocol::message::Usage;
 use crate::protocol::spec::Price;
+use crate::protocol::{CallId, SparkId};
 
 /// Output tokens below which a call is not worth making.
 pub const LEAST_OUTPUT: u64 = 256;

@@ -277,6 +277,7 @@ impl Session {
             recent: Default::default(),
             warned: false,
             rejected: 0,
+            called_in_summary: false,
             compacted: 0,
             seen: Default::default(),
             answer: None,
@@ -418,6 +419,7 @@ impl Session {
 
     fn fold_answer(&mut self, at: EventRef, data: &Answered<ModelReply>) {
         let Some(call) = self.calls.remove(&data.call) else { return };
+        self.fold_manner(&call, &data.body);
         let (Order::Model(ModelOrder { purpose: Purpose::Think, .. }), Some(id)) = (&call.order, call.spark)
         else {
             return;

@@ -33,7 +33,7 @@ impl Session {
         let steps = u64::from(self.turn.as_ref().map(|turn| turn.steps).unwrap_or_default());
         let max_steps = u64::from(spec.limits.max_steps);
         if steps >= max_steps {
-            return self.reach(id, LimitReached::new(LimitKind::Steps, steps, max_steps));
+            return self.reach(LimitReached::new(LimitKind::Steps, steps, max_steps));
         }
         if let Some(cause) = self.own_limit(id) {
             return self.end_spark(id, cause);
@@ -73,10 +73,11 @@ impl Session {
         };
         let output = match self.affordable(id, &model, input, output) {
             Ok(output) => output,
-            Err(reached) => return self.reach(id, reached),
+            Err(reached) => return self.not_covered(id, reached),
         };
         let Some(spark) = self.sparks.get(&id) else { return };
-        let offered = || self.offered_to(spark);
+        let has_tools = purpose != Purpose::Compact || !spark.called_in_summary;
+        let offered = || self.offered_to(spark).filter(move |_| has_tools);
         let tools: Vec<Selected> = offered().map(|tool| tool.place.clone()).collect();
         let digests: Vec<&str> = offered().map(|tool| tool.digest.as_str()).collect();
         let schema =
@@ -151,6 +152,10 @@ impl Session {
             return self.wind_down();
         }
         let covers = self.covered(id, &answered.model, &answered.request.parts());
+        if !answered.has_text && answered.had_tools {
+            // Small models go on with the work where they are to sum it up.
+            return self.compact(id);
+        }
         if !answered.has_text || covers.is_empty() {
             return self.end_spark(id, TurnCause::ContextFull);
         }
@@ -262,7 +267,7 @@ impl Session {
         let Some(ArenaEvent::ModelCalled(called)) = self.event(order.called).cloned() else { return };
         if let Some(reached) = self.over_budget(&[(spark, tokens, micro_usd)]).into_iter().next() {
             self.lose_unpaid(call, UNPAID);
-            return self.reach(spark, reached);
+            return self.not_covered(spark, reached);
         }
         self.emit(ArenaEvent::BudgetReserved(BudgetReserved { call, tokens, micro_usd }));
         self.emit(ArenaEvent::ModelCalled(Box::new(ModelCalled { attempt, ..*called })));
@@ -314,6 +319,8 @@ pub(super) struct AnsweredCall {
     pub usage: Usage,
     /// True when there is text in the answer.
     pub has_text: bool,
+    /// True when the model could have called a tool.
+    pub had_tools: bool,
 }
 
 impl AnsweredCall {
@@ -330,6 +337,7 @@ impl AnsweredCall {
             request: open.request.clone(),
             usage: reply.usage,
             has_text: !reply.text().trim().is_empty(),
+            had_tools: matches!(session.event(order.called), Some(ArenaEvent::ModelCalled(called)) if !called.tools.is_empty()),
         })
     }
 }

@@ -80,14 +80,14 @@ impl Session {
         let worst: Vec<_> = ids.iter().filter_map(|id| self.worst_again(*id)).collect();
         // A spark whose own budget does not cover its call is ended when that is sent.
         let reached = self.over_budget(&worst).into_iter().find(|reached| reached.spark.is_none());
-        if let (Some(reached), Some((spark, ..))) = (reached, worst.first()) {
+        if let Some(reached) = reached {
             for (id, call) in again {
                 if let Some(timer) = call.timer {
                     self.cancel_silently(timer);
                 }
                 self.lose_unpaid(*id, UNPAID);
             }
-            self.reach(*spark, reached);
+            self.reach(reached);
         }
     }
 

@@ -28,9 +28,11 @@ impl Session {
         if uses.is_empty() {
             return self.conclude(id, at);
         }
-        if matches!(self.event(at), Some(ArenaEvent::ModelAnswered(answer)) if answer.body.finish.is_withheld()) {
+        if matches!(self.event(at), Some(ArenaEvent::ModelAnswered(answer)) if answer.body.finish.is_withheld())
+        {
             for one in uses {
-                let text = "the provider's filter ended your answer in the middle of this call, so nothing was done";
+                let text =
+                    "the provider's filter ended your answer in the middle of this call, so nothing was done";
                 self.refuse(one.id, RefusalReason::Cancelled, text.to_owned());
             }
             return self.end_spark(id, TurnCause::Refused);

@@ -197,7 +197,9 @@ fn whatever_happens_no_call_is_ordered_that_a_budget_on_its_way_up_does_not_cove
                     }
                 }
                 ArenaEvent::CallLost(data) => {
-                    nodes.values_mut().for_each(|node| drop(node.aside.remove(&data.call.0)));
+                    for node in nodes.values_mut() {
+                        node.aside.remove(&data.call.0);
+                    }
                 }
                 ArenaEvent::LimitReached(_) => refused += 1,
                 _ => {}

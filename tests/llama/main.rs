@@ -364,8 +364,13 @@ fn greedy_text_is_that_of_llama_cpp_python_token_by_token() {
         let heard = Heard::all();
         let reply = run(llama.call(&asked, &heard, &heard.cancel)).unwrap();
         let usage = json!([reply.usage.input, reply.usage.output]);
-        assert_eq!((&json!(reply.text()), usage), (&row["text"], json!([row["input"], row["output"]])), "{row}");
-        let pieces: Vec<String> = heard.pieces.into_inner().unwrap().into_iter().map(|(_, text)| text).collect();
+        assert_eq!(
+            (&json!(reply.text()), usage),
+            (&row["text"], json!([row["input"], row["output"]])),
+            "{row}"
+        );
+        let pieces: Vec<String> =
+            heard.pieces.into_inner().unwrap().into_iter().map(|(_, text)| text).collect();
         assert_eq!(json!(pieces), row["pieces"], "{row}");
         let finish = if reply.finish == Finish::Length { "length" } else { "stop" };
         assert_eq!(json!(finish), row["finish"], "{row}");

@@ -112,7 +112,15 @@ impl Watch {
                 self.squad.lacks().map_or(words.clone(), |lacks| format!("{words}: {lacks}")),
                 format!("agon replay {id} shows what they did; go on: {again} \"...\""),
             ),
-            TurnCause::Limit => self.limit_reached(words, &again),
+            TurnCause::Limit => {
+                let (words, hint) = self.limit_reached(words, &again);
+                match self.last_answer() {
+                    Some(answer) if answer.finish == Finish::Length => {
+                        (self.with_last_words(format!("{words}; the last answer was cut to fit")), hint)
+                    }
+                    _ => (words, hint),
+                }
+            }
         })
     }
 
@@ -122,7 +130,9 @@ impl Watch {
             let words = self.squad.lacks().map_or(words.clone(), |lacks| format!("{words}: {lacks}"));
             return (
                 words,
-                format!("raise `max_steps` of the role in its blueprint, or `limits.agent`; or go on: {again} \"go on\""),
+                format!(
+                    "raise `max_steps` of the role in its blueprint, or `limits.agent`; or go on: {again} \"go on\""
+                ),
             );
         };
         let hint = match limit {

@@ -22,8 +22,6 @@ use super::{Debate, PHASES, VERDICT, briefs, phase_name};
 /// The most tool results a moderator is shown.
 const MOST_EVIDENCE: usize = 12;
 
-/// A limit that a set of calls would pass: which, what it would come to, the limit.
-
 impl Session {
     /// Asks everybody whose turn it is, at once.
     pub(super) fn open_round(&mut self, ask: Ask) {
@@ -32,8 +30,8 @@ impl Session {
         if round.order.is_empty() {
             return self.after_nobody(ask);
         }
-        if let Err((limit, used, max)) = self.affords(&[&round]) {
-            return self.reach(limit, used, max);
+        if let Err(reached) = self.affords(&[&round]) {
+            return self.reach(reached);
         }
         let readers: Vec<SparkId> = round.order.iter().map(|order| order.spark).collect();
         let number = round.round;
@@ -152,8 +150,7 @@ impl Session {
         let steps = u64::from(self.turn.as_ref().map(|turn| turn.steps).unwrap_or_default());
         let steps = steps.saturating_add(rounds.iter().map(|round| round.order.len() as u64).sum());
         let max_steps = self.spec.as_ref().map_or(u64::MAX, |spec| spec.limits.max_steps.into());
-        let too_many =
-            (steps > max_steps).then(|| LimitReached::new(LimitKind::Steps, steps, max_steps));
+        let too_many = (steps > max_steps).then(|| LimitReached::new(LimitKind::Steps, steps, max_steps));
         let over = self.over_budget(&worst).into_iter().find(|reached| reached.spark.is_none());
         over.or(too_many).map_or(Ok(()), Err)
     }

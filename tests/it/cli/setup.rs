@@ -173,18 +173,20 @@ fn every_provider_lists_its_own_models_and_what_is_unknown_is_called_so() {
 #[test]
 fn what_a_model_can_do_is_in_the_list_whatever_software_serves_it() {
     let ids = |ids: &[&str]| json!({"data": ids.iter().map(|id| json!({"id": id})).collect::<Vec<_>>()});
-    let show = |abilities: &[&str]| json!({"capabilities": abilities, "model_info": {"a.context_length": 32_768}});
+    let show =
+        |abilities: &[&str]| json!({"capabilities": abilities, "model_info": {"a.context_length": 32_768}});
     let ollama = Server::start(|_, _| Reply::text("hi"))
         .holding(None)
         .listing(ids(&["gemma:2b", "qwen3:4b"]))
         .telling("GET /api/ps", json!({"models": []}))
         .telling("POST /api/show gemma:2b", show(&["completion"]))
         .telling("POST /api/show qwen3:4b", show(&["completion", "tools", "thinking"]));
-    let studio = Server::start(|_, _| Reply::text("hi"))
-        .holding(None)
-        .listing(ids(&["qwen/qwen3-4b"]))
-        .telling("GET /api/v0/models", json!({"data": [{"id": "qwen/qwen3-4b", "type": "llm", "state": "loaded",
-            "max_context_length": 32_768, "loaded_context_length": 8_192, "capabilities": ["tool_use"]}]}));
+    let studio =
+        Server::start(|_, _| Reply::text("hi")).holding(None).listing(ids(&["qwen/qwen3-4b"])).telling(
+            "GET /api/v0/models",
+            json!({"data": [{"id": "qwen/qwen3-4b", "type": "llm", "state": "loaded",
+            "max_context_length": 32_768, "loaded_context_length": 8_192, "capabilities": ["tool_use"]}]}),
+        );
     let llama_server = Server::start(|_, _| Reply::text("hi")).holding(Some(6_144)).listing(ids(&["m"]));
     let env = Env::new();
     let table = |(name, server): (&str, &Server)| {
@@ -203,7 +205,10 @@ fn what_a_model_can_do_is_in_the_list_whatever_software_serves_it() {
         assert!(listed.stdout.lines().any(is_row), "{row}: {listed}");
     }
     let shown = env.run(&["models", "show", "s/qwen/qwen3-4b"]);
-    assert!(shown.stdout.contains("8,192 tokens (server)") && shown.stdout.contains("tools          yes"), "{shown}");
+    assert!(
+        shown.stdout.contains("8,192 tokens (server)") && shown.stdout.contains("tools          yes"),
+        "{shown}"
+    );
 }
 
 #[test]
@@ -218,7 +223,10 @@ fn a_variable_with_a_line_break_is_named_and_is_no_key() {
     let mut env = Env::new();
     env.set("XAI_API_KEY", "sk-secret\n-1234567");
     let ran = env.run(&["run", "x", "-m", "xai/grok-4"]);
-    assert!(ran.code == 2 && ran.stderr.contains("`XAI_API_KEY` is no key: it has spaces, line breaks"), "{ran}");
+    assert!(
+        ran.code == 2 && ran.stderr.contains("`XAI_API_KEY` is no key: it has spaces, line breaks"),
+        "{ran}"
+    );
     assert!(!ran.to_string().contains("sk-secret"), "{ran}");
 }
 

@@ -1,10 +1,13 @@
 //! Limits: reserved before a call, shrunk to what is left, refused by name; and sparks that go in circles.
 
+use agon::protocol::Entry;
 use agon::protocol::effect::TimerOrder;
 use agon::protocol::effect::{Effect, OutcomeBody};
 use agon::protocol::event::*;
+use agon::protocol::message::Usage;
 use agon::protocol::spec::Limits;
 use serde_json::json;
+use std::sync::Arc;
 
 use super::kit::*;
 use crate::support::world::*;
@@ -103,15 +106,20 @@ fn money_shrinks_the_answer_and_is_never_overspent() {
 
 #[test]
 fn a_turn_has_a_budget_of_its_own_and_the_next_one_has_it_again() {
-    let mut world = limited(|limits| limits.turn.max_tokens = Some(1000));
+    let mut world = limited(|limits| limits.turn.max_tokens = Some(3000));
     for _ in 0..2 {
         world.prompt("do it");
-        assert!(world.model().2.params.max_output.unwrap() < 1000, "the answer has what is left");
         while world.session.has_open_turn() {
-            look(&mut world);
+            let usage = Usage { input: 500, output: 400, ..Usage::default() };
+            let path = format!("f{}", world.log.len());
+            world.model_says(ModelReply { usage, ..calls(&[("look", json!({"path": path}))]) });
+            prepared(&mut world, 0);
+            ran(&mut world, 0, "seen");
         }
         assert_eq!((reached(&world).limit, cause(&world)), (LimitKind::TurnTokens, TurnCause::Limit));
     }
+    let answers = |entry: &&Arc<Entry>| matches!(entry.events[0], ArenaEvent::ModelAnswered(_));
+    assert!(world.log.iter().filter(answers).count() >= 4, "{}", world.story());
     world.check();
 }
 
@@ -135,7 +143,7 @@ fn an_attempt_that_the_budget_does_not_cover_is_not_made() {
     let (call, attempt, _) = world.model();
     // What the failed attempt took is no longer there for the next.
     let failed = ModelFailed {
-        usage: Some(agon::protocol::message::Usage { input: 400, output: 300, ..Default::default() }),
+        usage: Some(Usage { input: 400, output: 300, ..Usage::default() }),
         ..failure(ErrorKind::Overloaded)
     };
     world.answer(call, attempt, OutcomeBody::ModelFailed(failed));

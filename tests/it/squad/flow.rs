@@ -427,7 +427,7 @@ fn a_role_has_models_of_its_own_to_take_over() {
         assert_eq!(world.model().2.model, takes_over);
         world.model_says(text("the plan"));
     }
-    whole(&world);
+    world.check();
 }
 
 #[test]
