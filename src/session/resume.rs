@@ -78,7 +78,6 @@ impl Session {
         }
         let ids: Vec<CallId> = again.iter().map(|(id, _)| *id).collect();
         let worst: Vec<_> = ids.iter().filter_map(|id| self.worst_again(*id)).collect();
-        // A spark whose own budget does not cover its call is ended when that is sent.
         let reached = self.over_budget(&worst).into_iter().find(|reached| reached.spark.is_none());
         if let Some(reached) = reached {
             for (id, call) in again {
@@ -132,7 +131,12 @@ impl Session {
             (Order::Model(_), _) if call.is_waiting() => {}
             (Order::Model(_), OnResume::Again) => {
                 self.settle_unknown(id, call, how);
-                self.repeat_model_call(id);
+                let worst: Vec<_> = self.worst_again(id).into_iter().collect();
+                match self.over_budget(&worst).iter().any(|reached| reached.spark.is_some()) {
+                    // Once all calls are settled its spark may ask for less, or ends.
+                    true => self.lose_unpaid(id, UNPAID),
+                    false => self.repeat_model_call(id),
+                }
             }
             (_, OnResume::Withdraw) => self.cancel_silently(id),
             (_, OnResume::Keep) => {}

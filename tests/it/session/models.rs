@@ -264,7 +264,22 @@ fn a_summary_replaces_whole_groups_names_what_it_covers_and_what_follows_fits() 
 fn a_summary_that_says_nothing_ends_the_turn_and_nothing_is_lost_in_silence() {
     let mut world = compacting();
     world.model_says(text("  "));
+    assert!(world.model().2.tools.is_empty(), "asked once more, with nothing else to do");
+    world.model_says(text("  "));
     assert_eq!(cause(&world), TurnCause::ContextFull);
+}
+
+#[test]
+fn a_model_that_calls_a_tool_in_place_of_a_summary_is_asked_again_without_tools() {
+    let mut world = compacting();
+    assert!(!world.model().2.tools.is_empty());
+    let decided = world.model_says(calls(&[("look", json!({"path": "a"}))]));
+    assert_eq!(kinds(&decided), ["budget_settled", "notice_given", "budget_reserved", "model_called"]);
+    assert!(world.model().2.tools.is_empty(), "{}", world.story());
+    let decided = world.model_says(text("SUMMARY: all is well"));
+    assert_eq!(kinds(&decided)[1], "context_compacted");
+    assert!(!world.model().2.tools.is_empty(), "the work goes on with its tools");
+    world.check();
 }
 
 #[test]
