@@ -3,6 +3,7 @@
 mod accounts;
 mod asked_how;
 pub mod budget;
+mod chat;
 mod connections;
 mod context;
 pub mod convergence;
