@@ -10,9 +10,10 @@ use crate::config::docker::DockerTable;
 use crate::config::mcp::McpTable;
 use crate::config::number::{Dollars, Thousandths};
 use crate::config::policy::RuleTable;
+use crate::protocol::event::ErrorKind;
 use crate::protocol::message::{Effort, Structured};
 use crate::protocol::names::Names;
-use crate::protocol::spec::{Limits, PermissionLevel, RetrySpec, SubagentLimits};
+use crate::protocol::spec::{Budget, Limits, PermissionLevel, RetrySpec, SubagentLimits};
 
 /// agon's configuration, in `config.toml` of the user and `.agon/config.toml` of a project.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -68,6 +69,10 @@ pub struct LimitsTable {
     pub max_tokens: Option<u64>,
     /// Dollars of a session; default no limit. Needs a known price.
     pub max_usd: Option<Dollars>,
+    /// What one turn may use: a squad, a debate or an agent on its own.
+    pub turn: Option<BudgetTable>,
+    /// What one agent may use, with all that it begins.
+    pub agent: Option<BudgetTable>,
     /// Active seconds of one turn; default no limit.
     pub max_seconds: Option<u64>,
     /// Milliseconds one model call may take in all; default 600000.
@@ -86,28 +91,6 @@ pub struct LimitsTable {
     pub subagent_steps: Option<u32>,
 }
 
-impl LimitsTable {
-    /// The limits with their defaults.
-    pub(super) fn whole(self) -> Limits {
-        let usual = Limits::default();
-        Limits {
-            max_steps: self.max_steps.unwrap_or(usual.max_steps),
-            max_tokens: self.max_tokens,
-            max_micro_usd: self.max_usd.map(|dollars| dollars.0),
-            max_seconds: self.max_seconds,
-            model_timeout_ms: self.model_timeout_ms.unwrap_or(usual.model_timeout_ms),
-            tool_timeout_ms: self.tool_timeout_ms.unwrap_or(usual.tool_timeout_ms),
-            tool_timeout_max_ms: self.tool_timeout_max_ms.unwrap_or(usual.tool_timeout_max_ms),
-            subagents: SubagentLimits {
-                total: self.subagents.unwrap_or(usual.subagents.total),
-                at_once: self.subagents_at_once.unwrap_or(usual.subagents.at_once).max(1),
-                depth: self.subagent_depth.unwrap_or(usual.subagents.depth),
-                max_steps: self.subagent_steps.unwrap_or(usual.subagents.max_steps).max(1),
-            },
-        }
-    }
-}
-
 /// What sparks may choose for subagents besides their own persona and model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -118,6 +101,45 @@ pub struct SubagentsTable {
     /// Models, as `PROVIDER/MODEL`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<String>,
+}
+
+/// Tokens and money that a part of a session may use.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BudgetTable {
+    /// Tokens, input and output; default no limit.
+    pub max_tokens: Option<u64>,
+    /// Dollars; default no limit. Needs a known price.
+    pub max_usd: Option<Dollars>,
+}
+
+impl From<BudgetTable> for Budget {
+    fn from(written: BudgetTable) -> Self {
+        Budget { max_tokens: written.max_tokens, max_micro_usd: written.max_usd.map(|dollars| dollars.0) }
+    }
+}
+
+impl From<LimitsTable> for Limits {
+    fn from(written: LimitsTable) -> Self {
+        let defaults = Limits::default();
+        Limits {
+            max_steps: written.max_steps.unwrap_or(defaults.max_steps),
+            max_tokens: written.max_tokens,
+            max_micro_usd: written.max_usd.map(|dollars| dollars.0),
+            turn: written.turn.unwrap_or_default().into(),
+            spark: written.agent.unwrap_or_default().into(),
+            max_seconds: written.max_seconds,
+            model_timeout_ms: written.model_timeout_ms.unwrap_or(defaults.model_timeout_ms),
+            tool_timeout_ms: written.tool_timeout_ms.unwrap_or(defaults.tool_timeout_ms),
+            tool_timeout_max_ms: written.tool_timeout_max_ms.unwrap_or(defaults.tool_timeout_max_ms),
+            subagents: SubagentLimits {
+                total: written.subagents.unwrap_or(defaults.subagents.total),
+                at_once: written.subagents_at_once.unwrap_or(defaults.subagents.at_once).max(1),
+                depth: written.subagent_depth.unwrap_or(defaults.subagents.depth),
+                max_steps: written.subagent_steps.unwrap_or(defaults.subagents.max_steps).max(1),
+            },
+        }
+    }
 }
 
 /// How failed model calls are repeated: delays double from `base_ms` to `cap_ms`.
@@ -299,6 +321,10 @@ pub struct ModelTable {
     pub images: Option<bool>,
     /// Models to try when this one cannot be had, in order.
     pub fallbacks: Option<Vec<String>>,
+    /// Models to try after a failure of this kind (`rate_limited`, `overloaded`, `quota`, `auth`, `network`, `timeout`, …),
+    /// in place of `fallbacks`. An empty list: none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub fallbacks_on: BTreeMap<ErrorKind, Vec<String>>,
     /// Model family, for counting independent votes.
     pub family: Option<String>,
 }

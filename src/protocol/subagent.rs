@@ -27,6 +27,27 @@ pub struct Delegated {
     pub max_steps: u32,
 }
 
+impl TurnCause {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            TurnCause::Done => "done",
+            TurnCause::EmptyAnswer => "the model said nothing",
+            TurnCause::BadAnswer => "the answer did not fit its schema",
+            TurnCause::Refused => "the model refused",
+            TurnCause::Truncated => "the answer was cut at the output limit (`max_output`)",
+            TurnCause::ModelFailed => "the model call failed",
+            TurnCause::ContextFull => "the context window is full, and a summary would free too little",
+            TurnCause::Loop => "it went in circles",
+            TurnCause::Limit => "a limit was reached",
+            TurnCause::Interrupted => "interrupted",
+            TurnCause::Stopped => "stopped",
+            TurnCause::Incomplete => "not done",
+            TurnCause::Unknown(word) => word.text(),
+        }
+    }
+}
+
 /// What a subagent's end says to the spark that waited for it.
 pub fn account(ended: &SparkCompleted, lookup: Lookup<'_>) -> String {
     let said = ended.answer.and_then(lookup).and_then(ArenaEvent::answer_text);

@@ -302,27 +302,6 @@ stored! {
     }
 }
 
-impl TurnCause {
-    /// In words.
-    pub fn words(self) -> &'static str {
-        match self {
-            TurnCause::Done => "done",
-            TurnCause::EmptyAnswer => "the model said nothing",
-            TurnCause::BadAnswer => "the answer did not fit its schema",
-            TurnCause::Refused => "the model refused",
-            TurnCause::Truncated => "the answer was cut at the output limit (`max_output`)",
-            TurnCause::ModelFailed => "the model call failed",
-            TurnCause::ContextFull => "the context window is full, and a summary would free too little",
-            TurnCause::Loop => "it went in circles",
-            TurnCause::Limit => "a limit was reached",
-            TurnCause::Interrupted => "interrupted",
-            TurnCause::Stopped => "stopped",
-            TurnCause::Incomplete => "not done",
-            TurnCause::Unknown(word) => word.text(),
-        }
-    }
-}
-
 /// Data of `session_sealed`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionSealed {
@@ -477,6 +456,16 @@ pub struct LimitReached {
     pub used: u64,
     /// The limit.
     pub max: u64,
+    /// The spark whose budget it is; the session's or the turn's when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spark: Option<SparkId>,
+}
+
+impl LimitReached {
+    /// A limit of the session or the turn.
+    pub fn new(limit: LimitKind, used: u64, max: u64) -> Self {
+        LimitReached { limit, used, max, spark: None }
+    }
 }
 
 stored! {
@@ -491,5 +480,13 @@ stored! {
         MicroUsd,
         /// Active seconds.
         Seconds,
+        /// Tokens of one turn.
+        TurnTokens,
+        /// Millionths of a dollar of one turn.
+        TurnMicroUsd,
+        /// Tokens of one spark and all that it began.
+        SparkTokens,
+        /// Millionths of a dollar of one spark and all that it began.
+        SparkMicroUsd,
     }
 }

@@ -31,6 +31,7 @@ impl Session {
             delegated: self.held(data),
             warned: false,
             rejected: 0,
+            called_in_summary: false,
             compacted: 0,
             seen: Default::default(),
             answer: None,

@@ -35,6 +35,7 @@ pub fn spec() -> Spec {
         refuses: vec![],
         images: false,
         fallbacks: fallbacks.iter().map(|s| (*s).to_owned()).collect(),
+        fallbacks_on: BTreeMap::new(),
     };
     Spec {
         program: "agon test".to_owned(),
@@ -372,8 +373,7 @@ pub fn random_step(world: &mut World, dice: &mut Dice) {
     let open = world.session.outstanding();
     let roll = dice.roll(100);
     if roll < 12 || open.is_empty() {
-        let event = random_wish(world, dice);
-        world.give(event);
+        world.give(random_wish(world, dice));
     } else if roll < 15 {
         let body = OutcomeBody::TimerFired(TimerFired { active_ms: 5 });
         world.answer(dice.roll(40), dice.roll(3) as u32, body);
