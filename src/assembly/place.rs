@@ -8,16 +8,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::change::{Changes, changes};
 use super::confine::{Wanted, chosen, confined};
-use super::offers::Nobody;
 use super::role_sandboxes::{Means, OpenedRoleSandboxes};
 use super::taken_up::{self, Origin};
-use super::{SystemClock, WireError, cache, fork, git_head, providers, windows};
+use super::{SystemClock, WireError, cache, fork, git_head, mcp, providers, windows};
 use crate::arena::{ArenaPorts, Attendance, RoleSandboxes};
 use crate::bus::Bus;
 use crate::config::{Config, SandboxKind};
 use crate::eventlog::SessionLog;
 use crate::host_files;
-use crate::ports::{Checks as _, EventLog, FileError, Opens, Sandbox, TeamCache};
+use crate::ports::{Checks as _, EventLog, Opens, Sandbox, TeamCache};
 use crate::protocol::effect::ToolCall;
 use crate::protocol::event::{CheckRan, PathBase, Plan, PrepareResult, ToolUse};
 use crate::protocol::need::Need;
@@ -76,7 +75,7 @@ pub async fn run_command(config: &Config, line: &str) -> Result<CheckRan, WireEr
     let wanted = looked_at(config.sandbox(), config.workspace());
     let sandbox = confined(config, Wanted { session: "shell", is_looked_at: false, ..wanted }).await?;
     let checks = SandboxChecks::new(Arc::clone(&sandbox));
-    let ran = checks.run(line, SHELL_MS, &Nobody, &CancellationToken::new()).await;
+    let ran = checks.run(line, SHELL_MS, &(), &CancellationToken::new()).await;
     sandbox.close().await;
     Ok(ran)
 }
@@ -109,24 +108,29 @@ pub async fn planned(
     (tool, object): (&str, &str),
     needs: &[Need],
 ) -> Result<(SandboxSpec, Result<Plan, String>), WireError> {
-    let unknown = || WireError::Tool(format!("there is no tool `{tool}`"));
-    let risk = builtin_tools()?.iter().find(|spec| spec.name == tool).ok_or_else(unknown)?.risk;
+    let risk = builtin_tools()?.iter().find(|spec| spec.name == tool).map(|spec| spec.risk);
+    if risk.is_none() && config.file().mcp.is_empty() {
+        return Err(WireError::Tool(format!("there is no tool `{tool}`")));
+    }
     keeps_apart(config, config.workspace())?;
     let kind = config.sandbox();
     let read_only = config.permission() == PermissionLevel::Plan && kind != SandboxKind::None;
     let sandbox = confined(config, Wanted { read_only, ..looked_at(kind, config.workspace()) }).await?;
     let files = sandbox.files();
-    let file = |need: fn(PathBase) -> Need| {
-        let path = files.canonical(object)?;
-        let needs = std::iter::once(need(PathBase { path, sha256: None })).chain(needs.iter().cloned());
-        let (cwd, preview, digest) = Default::default();
-        Ok(Plan { needs: needs.collect(), cwd, preview, risk, digest })
+    let plan = |need: Need| {
+        let needs = std::iter::once(need).chain(needs.iter().cloned()).collect();
+        let ((cwd, preview, digest), risk) = (Default::default(), risk.unwrap_or(Risk::Execute));
+        Plan { needs, cwd, preview, risk, digest }
     };
-    let text = |error: FileError| error.to_string();
+    let file = || files.canonical(object).map(|path| PathBase { path, sha256: None });
     let planned = match risk {
-        Risk::Read => file(Need::Read).map_err(text),
-        Risk::Write => files.check_write(object).and_then(|()| file(Need::Write)).map_err(text),
-        _ => command_planned(&*sandbox, (tool, object), needs).await?,
+        Some(Risk::Read) => file().map(|file| plan(Need::Read(file))).map_err(|error| error.to_string()),
+        Some(Risk::Write) => {
+            let file = files.check_write(object).and_then(|()| file());
+            file.map(|file| plan(Need::Write(file))).map_err(|error| error.to_string())
+        }
+        Some(_) => command_planned(&*sandbox, (tool, object), needs).await?,
+        None => Ok(plan(Need::Tool(object.to_owned()))),
     };
     sandbox.close().await;
     Ok((sandbox.spec(), planned))
@@ -230,6 +234,9 @@ impl Place {
         notes.extend(weaker);
         let consent = consent.filter(|_| !sandbox.spec().is_confining());
         let place = Place::open(&config.places().state, root, sandbox)?;
+        mcp::sources(config, root)
+            .into_iter()
+            .for_each(|(name, source)| place.vault.add_source(name, source));
         Ok(Place { cache: cache::port(config), consent, notes, ..place })
     }
 
@@ -254,7 +261,9 @@ impl Place {
         before: &Spec,
         (wanted, origin): (&Changes, Origin),
     ) -> Result<(Vec<Setting>, Spec), WireError> {
-        let here = taken_up::settings(config, (before, self.workspace_spec().await), wanted, origin)?;
+        let mut here = taken_up::settings(config, (before, self.workspace_spec().await), wanted, origin)?;
+        let servers = Setting::Sources(mcp::names(config));
+        here.extend(Some(servers).filter(|it| taken_up::changes_anything(before, it)));
         let (mut changed, mut spec) = changes(config, before.clone(), here, wanted)?;
         self.notes.extend(windows::complete_settings(config, &mut changed, &mut spec).await);
         let plans = spec.permission == PermissionLevel::Plan;

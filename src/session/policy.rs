@@ -110,8 +110,8 @@ pub fn check(policy: &Policy) -> Result<(), String> {
         };
         if let Some(need) = rule.needs.iter().find(|need| !is_known(need)) {
             return Err(format!(
-                "rule `{}`: `needs = \"{need}\"` names no need; expected `git`, `unconfined`, `host:NAME`, `port:N` or \
-                 `tool:SERVER/TOOL`",
+                "rule `{}`: `needs = \"{need}\"` names no need; expected `git`, `unconfined`, `host:NAME`, `port:N`, \
+                 `tool:SERVER/TOOL` or `confirm:SERVER/TOOL`",
                 rule.name
             ));
         }
@@ -377,9 +377,18 @@ mod tests {
             let rule = Rule { needs: vec![need.to_owned()], ..Rule::named("odd", Action::Deny) };
             check(&Policy { rules: vec![rule] })
         };
-        for known in
-            ["*", "host*", "{host,port}:*", "git", "unconfined", "host:x", "port:5*", "port:80", "tool:a/b"]
-        {
+        for known in [
+            "*",
+            "host*",
+            "{host,port}:*",
+            "git",
+            "unconfined",
+            "host:x",
+            "port:5*",
+            "port:80",
+            "tool:a/b",
+            "confirm:a/b",
+        ] {
             assert_eq!(needs(known), Ok(()), "{known}");
         }
         for unknown in ["hosts:evil.example", "network", "Port:5432", "port:x", "port:0", "host:", "tool:"] {

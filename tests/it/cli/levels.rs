@@ -159,7 +159,8 @@ fn a_level_or_a_need_that_is_none_is_refused() {
 
 #[test]
 fn a_pause_names_what_leaves_the_sandbox_and_how_to_answer_that_call_alone() {
-    let call = "{ tool = \"bash\", args = { command = \"id\", needs = [\"unconfined\"], why = \"to look\" } }";
+    let call =
+        "{ tool = \"bash\", args = { command = \"id\", needs = [\"unconfined\"], why = \"to look\" } }";
     let env = scripted(&format!("[[answer]]\ncalls = [{call}]\n"));
     if !is_local(&env) {
         return;
