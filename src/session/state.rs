@@ -131,6 +131,8 @@ pub struct Spark {
     pub stopping: Option<TurnCause>,
     /// How it ended.
     pub completed: Option<TurnCause>,
+    /// The spark whose chat it is not shown; that learns what it was asked and answered.
+    pub apart_from: Option<SparkId>,
 }
 
 impl Spark {
