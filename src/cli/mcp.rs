@@ -10,6 +10,7 @@ use crate::cli::error::Failure;
 use crate::cli::interrupts::unless_interrupted;
 use crate::cli::output::Output;
 use crate::config::mcp::{self, McpTable, ShownWorkspace};
+use crate::config::providers::without_credentials;
 use crate::config::{Config, Environment, KeyPath, Places, SandboxKind};
 use crate::host::mcp::{Definition, Standing, look};
 use crate::projection::safe_text::shown;
@@ -60,11 +61,18 @@ pub async fn run(command: McpCommand, environment: Environment, output: Output) 
 async fn add(typed: &McpAddArgs, environment: Environment, output: Output) -> Result<(), Failure> {
     let (name, file) = (typed.name.as_str(), Places::find(&environment)?.config_file());
     let mut words = typed.command.iter().cloned();
+    let header = |one: &String| {
+        let pair = one.split_once(':').map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()));
+        pair.ok_or_else(|| Failure::usage(format!("`{one}` is no header")).hint("write it as `NAME: VALUE`"))
+    };
     let table = McpTable {
         command: words.next(),
         args: words.collect(),
+        url: typed.url.clone(),
+        headers: typed.header.iter().map(header).collect::<Result<_, _>>()?,
+        api_key_env: typed.key_env.clone(),
         env: typed.env.clone(),
-        workspace: Some(typed.workspace_access).filter(|access| *access != ShownWorkspace::None),
+        workspace: typed.workspace_access.filter(|access| *access != ShownWorkspace::None),
         hosts: typed.host.clone(),
         sandbox: typed.unconfined.then_some(SandboxKind::None),
         ..McpTable::default()
@@ -89,6 +97,15 @@ async fn add(typed: &McpAddArgs, environment: Environment, output: Output) -> Re
 
 /// What a server gets, in words.
 fn gets(table: &McpTable) -> String {
+    if table.url.is_some() {
+        let key = table.api_key_env.as_ref().map(|name| format!("the key in `{name}`"));
+        let headers = table.headers.keys().map(|name| format!("header `{name}`"));
+        let sent = headers.chain(key).collect::<Vec<_>>().join(", ");
+        return format!(
+            "  over HTTP; sent with each request: {}",
+            if sent.is_empty() { "nothing" } else { &sent }
+        );
+    }
     let list = |names: Vec<&str>| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     let workspace = match (table.sandbox, table.workspace.unwrap_or_default()) {
         (Some(SandboxKind::None), _) => "no sandbox: it has your own rights",
@@ -113,7 +130,9 @@ fn list(config: &Config, json: bool, output: Output) -> Result<(), Failure> {
         let leaf = config.layer().0.get(&KeyPath::of(&["mcp", name]));
         let source = leaf.and_then(|leaf| leaf.sources.first()).map(ToString::to_string).unwrap_or_default();
         let off = if table.enabled == Some(false) { " (off)" } else { "" };
-        format!("{name}{off}: {}\n{}\n  from {source}\n", table.words().join(" "), gets(table))
+        let place =
+            table.address().map_or_else(|| table.words().join(" "), |url| without_credentials(url.as_str()));
+        format!("{name}{off}: {place}\n{}\n  from {source}\n", gets(table))
     };
     output.data(&shown(&servers.iter().map(line).collect::<String>()))
 }

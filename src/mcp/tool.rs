@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use futures_util::FutureExt;
 use serde_json::{Map, Value};
 
-use super::{Definition, Shared, Standing};
+use super::{Definition, Reach, Shared, Standing};
 use crate::ports::{Preparation, RunContext, Sandbox, Tool, ToolEnd};
 use crate::projection::visible;
 use crate::protocol::effect::ToolCall;
@@ -92,6 +92,12 @@ impl Tool for ServerTool {
             async move { server.run((tool, args), limit, at).await }.boxed()
         });
         let made = made.needing(need);
+        let made = match &self.server.launch.reach {
+            // What a call says leaves this machine.
+            Reach::Http { url, .. } => made
+                .needing(Need::Host(url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned())),
+            Reach::Program { .. } => made,
+        };
         Ok(confirmations.into_iter().fold(made, Preparation::needing))
     }
 }

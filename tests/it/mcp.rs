@@ -1,5 +1,6 @@
 //! Servers of the Model Context Protocol through the real program: a small one of our own that misbehaves, over real pipes.
 
+mod http;
 mod real;
 
 use serde_json::Value;
