@@ -1,5 +1,7 @@
 //! Servers of the Model Context Protocol: their tables, and how `agon mcp` writes and removes one.
 
+pub mod foreign;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -287,6 +287,33 @@ fn a_servers_own_folder_is_kept_and_its_users_home_is_not_shown() {
 }
 
 #[test]
+fn the_servers_of_other_tools_are_shown_before_they_are_copied() {
+    let env = prepared("[[answer]]\ntext = \"done\"\n");
+    let claude = "{\"mcpServers\": {\"a\": {\"command\": \"sh\", \"args\": [\"server.sh\"], \"env\": \
+                  {\"A\": \"1\", \"B\": \"${B}\"}}, \"no good\": {\"command\": \"x\"}}}";
+    let codex =
+        "model = \"x\"\n[mcp_servers.b]\nurl = \"https://b.example/mcp\"\nbearer_token_env_var = \"B_KEY\"\n";
+    env.write("home/.claude.json", claude).write("home/.codex/config.toml", codex);
+    env.write("work/.cursor/mcp.json", "{\"mcpServers\": {\"c\": {\"url\": \"https://c.example/\"}}}");
+    let before = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+    let ran = env.run(&["mcp", "import", "--from", "claude"]);
+    assert!(ran.stdout.contains("a: sh server.sh") && ran.stdout.contains("variables: A, B"), "{ran}");
+    assert!(ran.stdout.contains("no good: left out: "), "{ran}");
+    assert_eq!(std::fs::read_to_string(env.home().join("config.toml")).unwrap(), before, "it is only shown");
+    for tool in ["claude", "codex", "cursor"] {
+        let ran = env.run(&["mcp", "import", "--from", tool, "--yes"]);
+        assert!(ran.code == 0 && ran.stderr.contains("copied 1"), "{ran}");
+    }
+    let ran = env.run(&["mcp", "list"]);
+    assert!(
+        ran.stdout.contains("b: https://b.example/mcp") && ran.stdout.contains("c: https://c.example/"),
+        "{ran}"
+    );
+    let text = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+    assert!(text.contains("env = [\"A=1\", \"B\"]") && text.contains("api_key_env = \"B_KEY\""), "{text}");
+}
+
+#[test]
 fn a_projects_server_starts_only_once_the_project_is_trusted() {
     let env = prepared("[[answer]]\ntext = \"done\"\n");
     env.project("[mcp.evil]\ncommand = \"sh\"\nargs = [\"-c\", \"touch started; exec sh server.sh\"]\nworkspace = \"write\"\n");

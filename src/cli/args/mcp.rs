@@ -4,12 +4,25 @@ use clap::{Args, Subcommand};
 
 use super::WorkspaceArgs;
 use crate::config::mcp::ShownWorkspace;
+use crate::config::mcp::foreign::OtherTool;
 
 /// Commands on servers of the Model Context Protocol.
 #[derive(Debug, Subcommand)]
 pub enum McpCommand {
     /// Add a server to your configuration, start it and list its tools
     Add(McpAddArgs),
+    /// Show the servers that another tool has, and copy them into your configuration
+    Import {
+        /// Where they are configured
+        #[arg(long, value_name = "TOOL", hide_possible_values = false)]
+        from: OtherTool,
+        /// Copy them; without it they are only shown
+        #[arg(long)]
+        yes: bool,
+        /// Where to work.
+        #[command(flatten)]
+        workspace: WorkspaceArgs,
+    },
     /// List the servers that are configured here
     List {
         /// Print JSON
