@@ -69,6 +69,8 @@ pub struct Launch {
     pub name: String,
     /// Where it is.
     pub reach: Reach,
+    /// What holds it, for people.
+    pub held: String,
     /// Milliseconds it may take until it has listed its tools.
     pub start_ms: u64,
     /// Whether its sandbox shows the workspace writable.
@@ -109,6 +111,8 @@ pub struct Server(Arc<Shared>);
 pub(crate) struct Shared {
     launch: Launch,
     state: watch::Sender<State>,
+    /// Fires when it is needed: one whose tools are known is not started before.
+    wanted: CancellationToken,
     /// Whether it was ready since it was last started.
     was_ready: AtomicBool,
     pins: Mutex<Pins>,
@@ -119,7 +123,13 @@ impl Server {
     pub fn new(launch: Launch) -> Self {
         let pins = Mutex::new(Pins::read(&launch.pins, launch.identity()));
         let state = watch::Sender::new(State::Starting);
-        Server(Arc::new(Shared { launch, state, was_ready: AtomicBool::new(false), pins }))
+        Server(Arc::new(Shared {
+            launch,
+            state,
+            wanted: CancellationToken::new(),
+            was_ready: AtomicBool::new(false),
+            pins,
+        }))
     }
 
     /// Waits until it has listed its tools, each with whether it is as it was accepted.
@@ -143,6 +153,7 @@ impl Shared {
 
     /// Waits until it is ready, or says why it is not.
     async fn ready(&self, cancel: &CancellationToken) -> Result<Arc<Talk>, String> {
+        self.wanted.cancel();
         let mut state = self.state.subscribe();
         let wait = state.wait_for(|state| !matches!(state, State::Starting));
         tokio::select! {
@@ -153,6 +164,10 @@ impl Shared {
             },
             () = cancel.cancelled() => Err("cancelled".to_owned()),
         }
+    }
+
+    fn not_available(&self, why: &str) -> String {
+        format!("the server `{}` is not available: {why}", self.launch.name)
     }
 
     /// A tool as the server lists it now; none where it is not ready or has no such tool.
@@ -240,13 +255,22 @@ impl ToolSource for Server {
         };
         let definitions = match accepted {
             Some(known) => known,
-            None => shared.ready(&CancellationToken::new()).await?.tools().to_vec(),
+            None => match shared.ready(&CancellationToken::new()).await {
+                Ok(talk) => talk.tools().to_vec(),
+                Err(why) => return Err(shared.not_available(&why)),
+            },
         };
         let tool = |one: Definition| Arc::new(ServerTool::new(Arc::clone(shared), one)) as Arc<dyn Tool>;
         Ok(definitions.into_iter().map(tool).collect())
     }
 
     async fn attend(&self, stop: &CancellationToken) {
+        let is_known = self.0.pins().known().is_some();
+        tokio::select! {
+            () = self.0.wanted.cancelled(), if is_known => {}
+            () = std::future::ready(()), if !is_known => {}
+            () = stop.cancelled() => return,
+        }
         let Reach::Program { open, .. } = &self.0.launch.reach else {
             return self.0.supervise(None, stop).await;
         };

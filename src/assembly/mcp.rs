@@ -53,9 +53,17 @@ fn server(config: &Arc<Config>, (name, table): (&str, &McpTable), root: &Path) -
         }
         None => program(config, table, (root, folder.join(name))),
     };
+    let held = match (&reach, table.sandbox, table.workspace.unwrap_or_default()) {
+        (Reach::Http { url, .. }, ..) => format!("at {}", url.origin().ascii_serialization()),
+        (_, Some(SandboxKind::None), _) => "with your own rights: nothing confines it".to_owned(),
+        (.., ShownWorkspace::None) => "in a sandbox of its own, without the workspace".to_owned(),
+        (.., ShownWorkspace::Read) => "in a sandbox of its own, with the workspace read-only".to_owned(),
+        (.., ShownWorkspace::Write) => "in a sandbox of its own, with the workspace writable".to_owned(),
+    };
     Server::new(Launch {
         name: name.to_owned(),
         reach,
+        held,
         start_ms: table.start_timeout_ms.unwrap_or(START_MS),
         may_write: table.workspace == Some(ShownWorkspace::Write),
         pins: folder.join(format!("{name}.json")),

@@ -79,6 +79,7 @@ fn a_server_is_added_asked_about_called_and_not_needed_afterwards() {
     let log = entries(&env);
     let plan = &all(&log, "tool_prepared")[0].1["body"]["result"]["ready"];
     assert_eq!(plan["needs"], serde_json::json!([{"tool": "t/echo"}]), "{plan}");
+    assert!(plan["preview"].as_str().unwrap().contains("with the workspace read-only"), "{plan}");
     assert!(all(&log, "workspace_checkpointed").is_empty(), "what cannot change files needs no checkpoint");
     // Without the server, and without its program.
     std::fs::remove_file(env.work().join("server.sh")).unwrap();
@@ -192,7 +193,9 @@ fn an_answer_that_comes_too_late_is_the_answer_to_nothing() {
     let ran = env.ends(&["run", "go", "--allow", "tool:t/*"]);
     assert_eq!(ran.code, 0, "{ran}");
     let results = results(&env);
-    assert!(results[0].0 == "failed" && results[0].1.contains("within 1 s"), "{results:?}");
+    // On a machine that starts nothing within a second the server was not even asked.
+    let is_late = |text: &str| text.contains("within 1 s") || text.contains("still starting");
+    assert!(results[0].0 == "failed" && is_late(&results[0].1), "{results:?}");
     for ((status, text), own) in results[1..].iter().zip(texts) {
         assert!(status == "failed" || *text == format!("you said {own}"), "{results:?}");
     }

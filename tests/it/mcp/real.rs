@@ -39,7 +39,7 @@ fn with(servers: &[&str], calls: &[(&str, &str)]) -> Env {
 fn go(env: &Env) -> Ran {
     let home = installed();
     let workspace = home.to_str().unwrap();
-    env.ends(&["run", "go", "--workspace", workspace, "--yes", "--allow", "tool:*", "--allow", "confirm:*"])
+    env.run(&["run", "go", "--workspace", workspace, "--yes", "--allow", "tool:*", "--allow", "confirm:*"])
 }
 
 /// Gives one page to whoever asks, and no rules for robots; its port.
@@ -174,7 +174,7 @@ fn a_server_of_others_over_http_answers() {
     let url = format!("all --url http://127.0.0.1:{port}/mcp");
     let env = with(&[&url], &[("all__echo", "{ message = \"hello\" }"), ("all__get-tiny-image", "{}")]);
     let ran =
-        env.ends(&["run", "go", "--workspace", home.to_str().unwrap(), "--yes", "--allow", "host:127.0.0.1"]);
+        env.run(&["run", "go", "--workspace", home.to_str().unwrap(), "--yes", "--allow", "host:127.0.0.1"]);
     server.kill().unwrap();
     server.wait().unwrap();
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "done\n"), "{ran}");
