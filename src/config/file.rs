@@ -6,14 +6,16 @@ use std::num::NonZeroUsize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::config::ConfigError;
 use crate::config::docker::DockerTable;
 use crate::config::mcp::McpTable;
 use crate::config::number::{Dollars, Thousandths};
 use crate::config::policy::RuleTable;
 use crate::protocol::event::ErrorKind;
 use crate::protocol::message::{Effort, Structured};
-use crate::protocol::names::Names;
+use crate::protocol::names::{Names, complaint_about};
 use crate::protocol::spec::{Budget, Limits, PermissionLevel, RetrySpec};
+use crate::protocol::text::is_glob;
 
 /// agon's configuration, in `config.toml` of the user and `.agon/config.toml` of a project.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -149,6 +151,18 @@ pub struct NamesTable {
     /// `policy.defaults` is false.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secret: Vec<String>,
+}
+
+impl NamesTable {
+    /// Names that are none. One that is no glob by itself would change what the others mean.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let secret = self.secret.iter().filter(|name| !is_glob(name));
+        let secret = secret.map(|name| ("secret", name, "it is not a glob pattern"));
+        let protected = self.protected.iter();
+        let protected = protected.filter_map(|name| Some(("protected", name, complaint_about(name)?)));
+        let fault = secret.chain(protected).next();
+        fault.map_or(Ok(()), |(list, name, why)| Err(ConfigError::BadName { list, name: name.clone(), why }))
+    }
 }
 
 /// Which folders agents may work in.
