@@ -7,7 +7,7 @@ use llama_cpp_2::token::LlamaToken;
 use llama_cpp_2::token::data::LlamaTokenData;
 use llama_cpp_2::token::data_array::LlamaTokenDataArray;
 
-use crate::provider::llama::calls::BEGIN;
+use crate::provider::written_calls::BEGIN;
 use crate::provider::llama::grammar::Grammar;
 
 /// The same prompt gives the same answer: what was seen once can be looked at again.
