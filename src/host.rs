@@ -31,8 +31,8 @@ pub use crate::assembly::session_status::{AtLimit, SessionStatus, Stage, stage_o
 pub use crate::assembly::sessions::{Read, SessionSummary, Sessions};
 pub use crate::assembly::{
     Changes, ForkPlan, Instead, LimitChanges, LogError, Prepared, Proof, RandomAccessLog, RemovedRuns, Runs,
-    SquadWish, Verdict, WireError, blueprints, check_model, docker, holds_no_own_files, is_demo, persona_of,
-    personas, prove, run_command, sandbox,
+    SquadWish, Verdict, WireError, blueprints, check_model, docker, holds_no_own_files, is_demo, mcp,
+    persona_of, personas, prove, run_command, sandbox,
 };
 pub use crate::ports::{FileChange, FoundRun, Head};
 pub use crate::session::convergence::{DEFAULT_SCORER, Scorers};
@@ -40,7 +40,7 @@ pub use crate::session::debate::DEFAULT_ROUNDS;
 pub use crate::session::policy::Line;
 pub use apply::Applied;
 pub use consent::{Person, Question};
-pub use demo::{Demo, model_after_demo};
+pub use demo::{Demo, DemoFolder, model_after_demo};
 pub use explain::{Call, Explained, explain};
 pub use folders::workspace_files;
 pub use follow::Follow;

@@ -2,6 +2,7 @@
 
 mod asked_how;
 pub mod budget;
+mod chat;
 mod connections;
 mod context;
 pub mod convergence;

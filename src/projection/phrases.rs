@@ -266,6 +266,7 @@ pub fn notice(notice: Notice) -> &'static str {
         Notice::Compacted => "compaction",
         Notice::Interrupted => "interrupted answer",
         Notice::Planning => "level plan",
+        Notice::Apart => "earlier chat",
         Notice::Unknown(_) => NEWER,
     }
 }

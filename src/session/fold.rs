@@ -259,9 +259,7 @@ impl Session {
     fn fold_ignited(&mut self, data: &SparkIgnited) {
         self.next_spark = self.next_spark.max(data.spark.0.saturating_add(1));
         let before = data.continues.and_then(|id| self.sparks.remove(&id));
-        // The conversation with the person outlives turns in which it is not gone on with.
-        let lead = self.lead_name().map(str::to_owned);
-        self.sparks.retain(|_, spark| spark.completed.is_none() || spark.talks(lead.as_deref()));
+        self.drop_ended(data);
         let mut spark = Spark {
             role: data.role.clone(),
             persona: data.persona.clone(),
@@ -281,6 +279,7 @@ impl Session {
             answer: None,
             stopping: None,
             completed: None,
+            apart_from: data.apart_from,
         };
         spark.set_head(self.head(&data.persona));
         if let Some(before) = before {
@@ -312,6 +311,7 @@ impl Session {
         if let Some(at) = data.answer.filter(|at| matches!(self.event(*at), Some(ArenaEvent::CacheHit(_)))) {
             self.enqueue(data.spark, RequestPart { role: Role::Assistant, from: at, sel: None });
         }
+        self.fold_apart(data.spark, data.answer);
         self.fold_debater_completed(data.spark);
     }
 

@@ -131,6 +131,8 @@ pub struct Spark {
     pub stopping: Option<TurnCause>,
     /// How it ended.
     pub completed: Option<TurnCause>,
+    /// The spark whose chat it is not shown; that learns what it was asked and answered.
+    pub apart_from: Option<SparkId>,
 }
 
 impl Spark {
@@ -226,7 +228,7 @@ pub struct Use {
 impl Use {
     /// True when it may change the workspace.
     pub fn may_change(&self) -> bool {
-        self.risk.is_some_and(|risk| risk != Risk::Read)
+        self.risk.is_some_and(|risk| !matches!(risk, Risk::Read | Risk::Network))
     }
 
     /// True once it has its one end.

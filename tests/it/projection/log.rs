@@ -117,7 +117,7 @@ fn ignited(spark: u32, role: &str) -> E {
         role: role.into(),
         persona: "pragmatist".into(),
         model: "mock/any".into(),
-        continues: None,
+        ..SparkIgnited::default()
     })
 }
 

@@ -278,7 +278,7 @@ fn opening(log: &mut Builder, story: &Story) {
             role: name.into(),
             persona: name.into(),
             model: "mock/small".into(),
-            continues: None,
+            ..SparkIgnited::default()
         })
     };
     let mut decisions = vec![E::TurnOpened(TurnOpened { turn: 1 })];
