@@ -178,7 +178,12 @@ impl Report {
             // OpenRouter refuses what its moderation flags as others refuse a key.
             0 | 403 if self.is_moderated() => ErrorKind::BadRequest,
             // Gemini calls a wrong key a bad request.
-            400 if self.says(&["api key not valid", "api key expired", "missing or invalid authorization"]) => {
+            400 if self.says(&[
+                "api key not valid",
+                "api key expired",
+                "missing or invalid authorization",
+            ]) =>
+            {
                 ErrorKind::Auth
             }
             0 => self.kind_of_code(),
@@ -264,15 +269,16 @@ impl Report {
             (Some(context), Some(input)) => input < context,
             _ => limits.output.is_some(),
         });
-        let is_output = self.says(&["max_tokens", "max_completion_tokens", "max_new_tokens", "maxoutputtokens"])
-            && self.says(&[
-                "too large",
-                "valid range",
-                "supported range",
-                "less than or equal",
-                "must be <=",
-                "maximum allowed",
-            ]);
+        let is_output =
+            self.says(&["max_tokens", "max_completion_tokens", "max_new_tokens", "maxoutputtokens"])
+                && self.says(&[
+                    "too large",
+                    "valid range",
+                    "supported range",
+                    "less than or equal",
+                    "must be <=",
+                    "maximum allowed",
+                ]);
         match self.says(&OVERFLOW) || is_output {
             true if fits => Some(ErrorKind::OutputLimit),
             true if is_output && limits.is_none_or(|limits| limits.input.is_none()) => {

@@ -116,7 +116,8 @@ impl Endpoint {
             Ok(Err(error)) => return Err(self.send_failed(error)),
             Err(_) => return Err(self.silent()),
         };
-        let mut body = Body { endpoint: self, response, deadline, begun: false, idle: self.timeouts.idle, gzip: None };
+        let mut body =
+            Body { endpoint: self, response, deadline, begun: false, idle: self.timeouts.idle, gzip: None };
         match body.header("content-encoding").unwrap_or_default().trim() {
             "" | "identity" => {}
             "gzip" | "x-gzip" => body.gzip = Some(GzDecoder::new(Vec::new())),

@@ -23,9 +23,9 @@ use crate::ports::{Live, OfferedModel, Provider};
 use crate::protocol::event::{ErrorKind, ModelFailed, ModelReply};
 use crate::protocol::message::{Pictures, Request, Usage};
 use crate::provider::exchange::{Incoming, model_name};
-use crate::provider::written_calls::Splitter;
 use crate::provider::llama::engine::{Engine, Failure, Job, Place, Said};
 use crate::provider::openai;
+use crate::provider::written_calls::Splitter;
 
 /// Where models are and how they are run.
 #[derive(Clone, Debug)]

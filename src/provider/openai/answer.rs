@@ -217,7 +217,8 @@ impl Answer {
         let (mut text, mut calls) = (String::new(), Calls::default());
         for mut delta in deltas {
             text.push_str(delta["content"].as_str().unwrap_or_default());
-            calls.absorb(serde_json::from_value(delta["tool_calls"].take()).unwrap_or_default(), |_, _, _| {});
+            calls
+                .absorb(serde_json::from_value(delta["tool_calls"].take()).unwrap_or_default(), |_, _, _| {});
         }
         if !calls.list.is_empty() && calls.list.iter().all(|call| self.offered.contains(&call.name)) {
             (self.text, self.calls) = (text.trim_end().to_owned(), calls);

@@ -105,7 +105,11 @@ fn a_debate_that_a_budget_cut_after_the_first_phase_exits_3_with_its_verdict_and
     let more = env.run(&["debate", "--resume", id, "--max-steps", "100"]);
     assert_eq!(more.code, 0, "{more}");
     let asked: Vec<Asked> = server.bodies()[before..].iter().map(|body| asked_by(&schema(body))).collect();
-    assert_eq!(asked, [Asked::Statement, Asked::Statement, Asked::Verdict], "what was answered is not paid again");
+    assert_eq!(
+        asked,
+        [Asked::Statement, Asked::Statement, Asked::Verdict],
+        "what was answered is not paid again"
+    );
     let cost = env.run(&["cost", "latest"]);
     assert!(cost.code == 0 && !cost.stdout.contains('≤') && !cost.stdout.contains("cut off"), "{cost}");
     assert_eq!(env.run(&["verify", "latest"]).code, 0);

@@ -40,7 +40,11 @@ fn a_window_that_is_too_small_for_a_verdict_is_said_before_anything_is_paid() {
             server.url()
         ));
         let ran = env.run(&["debate", "-m", "mock/any", "--rounds", "2", "A?"]);
-        assert_eq!(ran.stderr.contains("`mock/any` holds 4,096 tokens; a debate may need 8,192"), is_said, "{ran}");
+        assert_eq!(
+            ran.stderr.contains("`mock/any` holds 4,096 tokens; a debate may need 8,192"),
+            is_said,
+            "{ran}"
+        );
     }
 }
 

@@ -112,8 +112,11 @@ async fn reasons_to_stop() {
 /// As Node's `JSON.stringify` writes a text that a proxy cut within a character, and a byte that is none.
 #[tokio::test]
 async fn a_broken_character_costs_no_more_than_itself() {
-    let chunk = |text: &str| format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{text}\"}}}}]}}\n\n");
-    let end = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+    let chunk = |text: &str| {
+        format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{text}\"}}}}]}}\n\n")
+    };
+    let end =
+        "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
     let halves = [chunk("a\\ud83d"), chunk("\\ude00b \\ud83d\\ude00"), end.to_owned()].concat();
     assert_eq!(answer(Reply::raw_sse(halves)).await.text(), "a\u{fffd}\u{fffd}b \u{1f600}");
     let mut byte = chunk("a?b").into_bytes();
@@ -128,10 +131,13 @@ async fn a_broken_character_costs_no_more_than_itself() {
 #[tokio::test]
 async fn calls_that_a_server_passes_on_as_text_are_calls() {
     let mut request = hello();
-    let (name, schema) = ("read_file".to_owned(), json!({"type": "object", "properties": {"path": {"type": "string"}}}));
+    let (name, schema) =
+        ("read_file".to_owned(), json!({"type": "object", "properties": {"path": {"type": "string"}}}));
     request.tools = vec![ToolDecl { name, description: "Reads.".into(), schema }.into()];
     let said = |name: &str| {
-        format!("I look.\n<tool_call>\n{{\"name\": \"{name}\", \"arguments\": {{\"path\": \"a\"}}}}\n</tool_call>\n")
+        format!(
+            "I look.\n<tool_call>\n{{\"name\": \"{name}\", \"arguments\": {{\"path\": \"a\"}}}}\n</tool_call>\n"
+        )
     };
     let ask = async |text: String| {
         let server = Server::start(move |_, _| Reply::text(&text));

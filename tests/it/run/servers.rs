@@ -36,7 +36,7 @@ fn an_account_with_few_tokens_a_minute_is_asked_for_less_output() {
     let limit = 9000;
     let server = Server::start(move |request, _| {
         let size = request["messages"].to_string().len() + request["tools"].to_string().len();
-        let asked = size as u64 / 4 + request["max_tokens"].as_u64().unwrap();
+        let asked = size as u64 / 5 + request["max_tokens"].as_u64().unwrap();
         let words = format!(
             "Request too large for model `m` in organization `o` service tier `on_demand` on tokens per minute (TPM): Limit {limit}, Requested {asked}, please reduce your message size and try again."
         );
@@ -44,7 +44,8 @@ fn an_account_with_few_tokens_a_minute_is_asked_for_less_output() {
             true => Reply::text("hello"),
             false => Reply::status(
                 413,
-                &json!({"error": {"message": words, "type": "tokens", "code": "rate_limit_exceeded"}}).to_string(),
+                &json!({"error": {"message": words, "type": "tokens", "code": "rate_limit_exceeded"}})
+                    .to_string(),
             ),
         }
     });
@@ -57,7 +58,11 @@ fn an_account_with_few_tokens_a_minute_is_asked_for_less_output() {
     // What the account cannot take at all is said in the provider's words and not as a full conversation.
     let prompt = "word ".repeat(10_000);
     let ran = env.run(&["run", &prompt]);
-    assert!(ran.code == 1 && ran.stderr.contains("error: the request does not fit: `mock`"), "{}", ran.stderr);
+    assert!(
+        ran.code == 1 && ran.stderr.contains("error: the request does not fit: `mock`"),
+        "{}",
+        ran.stderr
+    );
     nothing_lost(&env);
 }
 
