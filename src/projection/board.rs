@@ -234,7 +234,10 @@ impl Board {
             E::ModelFailed(data) => self.failure = Some(data.body.kind),
             E::ToolRefused(_) => self.refused += 1,
             E::ToolResolved(data) => self.resolved(&data.body, wrote),
-            E::LimitReached(data) => self.limit = Some((data.limit, data.used, data.max)),
+            // That of one of several sparks ends no turn.
+            E::LimitReached(data) if data.spark.is_none() || self.mode == Some(Mode::Solo) => {
+                self.limit = Some((data.limit, data.used, data.max));
+            }
             E::TurnClosed(data) => self.turn_closed(data.cause, data.answer),
             E::SparkIgnited(data) => self.ignited(at, data),
             E::SparkCompleted(data) => self.with_row(data.spark, |row| row.ended = Some((at, data.cause))),

@@ -73,7 +73,8 @@ impl Session {
             E::AnswerRejected(data) => self.fold_rejected(at, data.spark, data.repair),
             E::BudgetReserved(data) => self.ledger.reserve(data.call, data.tokens, data.micro_usd),
             E::BudgetSettled(data) => self.ledger.settle(data),
-            E::LimitReached(_) => self.fold_limit(),
+            E::LimitReached(data) if data.spark.is_none() => self.fold_limit(),
+            E::LimitReached(_) => {}
             E::ContextCompacted(data) => self.fold_compacted(at, data),
             E::QuestionAnswered(_) | E::CacheHit(_) | E::CacheMissed(_) | E::CacheStored(_) => {
                 self.fold_end(event)
@@ -274,6 +275,7 @@ impl Session {
             recent: Default::default(),
             warned: false,
             rejected: 0,
+            called_in_summary: false,
             compacted: 0,
             seen: Default::default(),
             answer: None,
@@ -322,6 +324,7 @@ impl Session {
     }
 
     fn fold_called(&mut self, at: EventRef, data: &ModelCalled) {
+        self.ledger.book(data.call, self.lineage(data.spark));
         let spark = self.sparks.get(&data.spark);
         let kept = match (&data.parts.base, spark.and_then(|s| s.sent.as_ref())) {
             (Some(base), Some((sent, request))) if base == sent => request.first(data.parts.keep as usize),
@@ -416,6 +419,7 @@ impl Session {
 
     fn fold_answer(&mut self, at: EventRef, data: &Answered<ModelReply>) {
         let Some(call) = self.calls.remove(&data.call) else { return };
+        self.fold_manner(&call, &data.body);
         let (Order::Model(ModelOrder { purpose: Purpose::Think, .. }), Some(id)) = (&call.order, call.spark)
         else {
             return;

@@ -121,6 +121,8 @@ pub struct Spark {
     pub warned: bool,
     /// Unusable answers in a row.
     pub rejected: u32,
+    /// True once it called a tool where a summary was asked for: from then on tools are left out there.
+    pub called_in_summary: bool,
     /// Compactions since the last usable answer.
     pub compacted: u32,
     /// What it last saw of each file.

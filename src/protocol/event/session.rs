@@ -450,6 +450,16 @@ pub struct LimitReached {
     pub used: u64,
     /// The limit.
     pub max: u64,
+    /// The spark whose budget it is; the session's or the turn's when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spark: Option<SparkId>,
+}
+
+impl LimitReached {
+    /// A limit of the session or the turn.
+    pub fn new(limit: LimitKind, used: u64, max: u64) -> Self {
+        LimitReached { limit, used, max, spark: None }
+    }
 }
 
 stored! {
@@ -464,5 +474,13 @@ stored! {
         MicroUsd,
         /// Active seconds.
         Seconds,
+        /// Tokens of one turn.
+        TurnTokens,
+        /// Millionths of a dollar of one turn.
+        TurnMicroUsd,
+        /// Tokens of one spark and all that it began.
+        SparkTokens,
+        /// Millionths of a dollar of one spark and all that it began.
+        SparkMicroUsd,
     }
 }

@@ -152,12 +152,14 @@ fn spec() -> Spec {
         refuses: vec![],
         images: false,
         fallbacks: vec![],
+        fallbacks_on: Default::default(),
     };
     let persona = |id: &&str| PersonaSpec {
         id: (*id).into(),
         description: String::new(),
         stance: Some("what works".into()),
         model: None,
+        fallbacks: None,
         tools: None,
         temperature_pm: None,
         effort: None,
