@@ -24,7 +24,7 @@ mod wait;
 mod written;
 mod written_calls;
 
-pub use http::Timeouts;
+pub use http::{Timeouts, client as http_client};
 pub use secret::Secret;
 pub use server::{Server, ServerConfig, ServerConfigError};
 
