@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use agon::provider::sse::{Decoder, SseError};
+use agon::provider::sse::{Decoder, TooLong};
 use divan::Bencher;
 use divan::counter::BytesCount;
 use eventsource_stream::Eventsource;
@@ -48,7 +48,7 @@ fn decoder(bencher: Bencher<'_, '_>, piece: usize) {
         for chunk in bytes.chunks(piece) {
             let fed = decoder.feed(chunk, |data| {
                 seen += divan::black_box(data).len();
-                Ok::<(), SseError>(())
+                Ok::<(), TooLong>(())
             });
             assert_eq!(fed, Ok(()));
         }

@@ -106,6 +106,9 @@ pub async fn open(
     let mut spec = spec::make(config, (model, wanted), place.vault.specs(), place.workspace_spec().await)?;
     place.furnish(Means::Configured(config, &new.id), &mut Vec::new(), &mut spec).await?;
     place.notes.extend(windows::complete(config, spec.models.iter_mut()).await);
+    if wanted.debate.is_some() {
+        place.notes.extend(windows::too_small_for_a_debate(&spec.models));
+    }
     let connected = providers::connect(config, &spec.models, &new.answered)?;
     let lock = if wanted.reads_only { None } else { lock_for(config, &spec, &spec.tools)? };
     let facts = vec![opened(&new.id, spec.clone())];

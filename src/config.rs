@@ -231,11 +231,16 @@ impl Config {
             set_checked(&mut layer, set.key, set.value.clone(), Source::Flag(set.flag), &shown)?;
         }
         let (file, known) = (layer.typed()?, KnownModels::embedded()?);
-        let (learnt, keys) = (Learnt::read(&places.learnt())?, Keys::read(&places.keys())?);
+        // It holds nothing that a server would not say again.
+        let (learnt, damaged) = match Learnt::read(&places.learnt()) {
+            Ok(learnt) => (learnt, None),
+            Err(error) => (Learnt::default(), Some(error.to_string())),
+        };
+        let keys = Keys::read(&places.keys())?;
         file.names.as_ref().map_or(Ok(()), NamesTable::check)?;
         file.mcp.iter().try_for_each(|(name, table)| table.check(name))?;
         let workspace = workspace.to_owned();
-        let warnings = keys.warning(&places.keys()).into_iter().chain(warnings).collect();
+        let warnings = keys.warning(&places.keys()).into_iter().chain(damaged).chain(warnings).collect();
         let mut config = Config {
             places,
             environment,

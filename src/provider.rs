@@ -20,7 +20,9 @@ mod server;
 pub mod sse;
 mod think;
 pub mod tokens;
+mod wait;
 mod written;
+mod written_calls;
 
 pub use http::{Timeouts, client as http_client};
 pub use secret::Secret;

@@ -32,7 +32,7 @@ pub struct ForkPlan {
     pub at: Option<u64>,
     /// What is different from here on.
     pub changes: Changes,
-    /// The one fact that is replaced; then the copy ends before it.
+    /// The one fact that is given again; then the copy ends before it.
     pub instead: Option<Instead>,
     /// True when the copy goes on for a session that was ended in the middle.
     pub goes_on: bool,
@@ -41,7 +41,7 @@ pub struct ForkPlan {
 impl ForkPlan {
     /// What is different in the copy, for people.
     fn in_words(&self) -> Option<String> {
-        let instead = self.instead.as_ref().map(|instead| instead.in_words().to_owned());
+        let instead = self.instead.as_ref().and_then(Instead::in_words).map(str::to_owned);
         let words: Vec<String> = self.changes.in_words().into_iter().chain(instead).collect();
         (!words.is_empty()).then(|| words.join(", "))
     }

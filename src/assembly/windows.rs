@@ -17,6 +17,20 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Tokens that a model on this machine is taken to hold where its server does not tell.
 const LOCAL_CONTEXT: u64 = 8_192;
 
+/// Tokens that a verdict needs beside the ballots of a panel.
+const LEAST_OF_DEBATE: u64 = 8_192;
+
+/// A line for each model whose window a debate will probably not fit into.
+pub(super) fn too_small_for_a_debate(models: &[ModelSpec]) -> impl Iterator<Item = String> {
+    models.iter().filter(|model| model.context < LEAST_OF_DEBATE).map(|ModelSpec { name, context, .. }| {
+        let (context, least) = (grouped(*context), grouped(LEAST_OF_DEBATE));
+        format!(
+            "`{name}` holds {context} tokens; a debate may need {least} for its verdict: ask fewer personas, or load the model \
+             with a larger window"
+        )
+    })
+}
+
 /// Completes these models; gives a line for each whose window is assumed.
 pub(super) async fn complete(config: &Config, models: impl Iterator<Item = &mut ModelSpec>) -> Vec<String> {
     join_all(models.map(|model| one(config, model))).await.into_iter().flatten().collect()

@@ -1,4 +1,4 @@
-//! Reads and writes what agon has learnt about models from the errors of their servers.
+//! Reads and writes what agon has learnt about models from their servers' errors, and the windows it had to assume.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,8 +10,8 @@ use crate::config::written::replace;
 use crate::config::{ConfigError, ModelName};
 
 const HEAD: &str = "\
-# What agon has learnt about models from the errors of their servers. agon writes this file.
-# Delete a table, or the whole file, and agon learns it again.
+# What agon has learnt about models from the errors of their servers, and the windows it assumes and has shown a note of.
+# agon writes this file. Delete a table, or the whole file, and agon learns it again.
 ";
 
 /// One model at one server.

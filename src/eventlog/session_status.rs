@@ -91,6 +91,8 @@ pub enum Stage {
 pub struct AtLimit {
     /// The entry after which it would go on.
     pub at: u64,
+    /// True when entry `at` is the answer of a model: it is paid for, and what follows from it is decided again.
+    pub is_answer: bool,
     /// The question, when it ended before anything was asked: a copy is asked it anew, in place of entry `at`.
     pub anew: Option<String>,
     /// Which limit.
@@ -131,7 +133,8 @@ pub fn stage_of_debate(entries: &[Arc<Entry>]) -> Option<Stage> {
     })
 }
 
-/// Where in the entries of a turn a limit was reached. The fact that led to it is asked for again.
+/// Where in the entries of a turn a limit was reached. Of the fact that led to it an answer is kept; any other is asked
+/// for again.
 fn at_limit(turn: &[Arc<Entry>], question: &str) -> Option<AtLimit> {
     turn.iter().enumerate().find_map(|(place, entry)| {
         let (limit, used, max) = entry.events.iter().find_map(|event| match event {
@@ -141,8 +144,9 @@ fn at_limit(turn: &[Arc<Entry>], question: &str) -> Option<AtLimit> {
             _ => None,
         })?;
         let anew = (place == 0).then(|| question.to_owned());
-        let at = if place == 0 { entry.seq } else { entry.seq.checked_sub(1)? };
-        Some(AtLimit { at, anew, limit, used, max })
+        let is_answer = matches!(entry.fact(), Some(ArenaEvent::ModelAnswered(_)));
+        let at = if place == 0 || is_answer { entry.seq } else { entry.seq.checked_sub(1)? };
+        Some(AtLimit { at, is_answer, anew, limit, used, max })
     })
 }
 

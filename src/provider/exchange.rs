@@ -1,5 +1,7 @@
 //! One call over HTTP, whatever its wire format: sends, reads a stream or a whole answer, says what broke it.
 
+use std::borrow::Cow;
+
 use tokio_util::sync::CancellationToken;
 
 use crate::ports::Live;
@@ -7,7 +9,7 @@ use crate::protocol::event::{ErrorKind, ModelFailed, ModelReply};
 use crate::protocol::message::{Part, Request, Usage};
 use crate::provider::failure::{Report, shortened};
 use crate::provider::http::{Body, Endpoint};
-use crate::provider::sse::{self, SseError};
+use crate::provider::sse::{self, TooLong};
 use crate::provider::tokens;
 
 /// Bytes of text, thinking and arguments one answer may have: a log line has 768 KiB.
@@ -23,18 +25,13 @@ pub(super) enum Trouble {
     Reported(Report),
     /// It is too large to be recorded.
     TooLarge,
-    /// The stream cannot be decoded.
-    Sse(SseError),
     /// It is something else.
     Strange { data: String, error: String },
 }
 
-impl From<SseError> for Trouble {
-    fn from(error: SseError) -> Self {
-        match error {
-            SseError::TooLong => Trouble::TooLarge,
-            SseError::NotUtf8 => Trouble::Sse(error),
-        }
+impl From<TooLong> for Trouble {
+    fn from(_: TooLong) -> Self {
+        Trouble::TooLarge
     }
 }
 
@@ -128,7 +125,12 @@ pub(super) async fn call<A: Incoming>(
         // What was refused before its first word was not billed.
         let is_refused = matches!(
             failed.kind,
-            ErrorKind::RateLimited | ErrorKind::Quota | ErrorKind::Auth | ErrorKind::BadRequest
+            ErrorKind::RateLimited
+                | ErrorKind::Quota
+                | ErrorKind::Auth
+                | ErrorKind::BadRequest
+                | ErrorKind::ContextOverflow
+                | ErrorKind::OutputLimit
         );
         let usage = usage.filter(|usage| !(is_refused && usage.estimated && usage.output == 0));
         ModelFailed { usage, ..failed }
@@ -167,6 +169,9 @@ impl<A: Incoming> Exchange<'_, A> {
             if self.answer.progress().has_events {
                 body.begin();
             }
+            if self.answer.progress().has_finished() {
+                body.end_soon();
+            }
             match body.piece().await {
                 Ok(Some(piece)) => self.absorb(&mut decoder, &piece)?,
                 Ok(None) => break,
@@ -182,7 +187,7 @@ impl<A: Incoming> Exchange<'_, A> {
             && let Some(rest) = decoder.finish()
         {
             // An event without its blank line is taken if it is whole; a torn one is what the cut left.
-            let _ = self.answer.event(&rest, self.live);
+            let _ = self.answer.event(&with_whole_characters(&rest), self.live);
         }
         let cut = |when: &str| {
             let what = format!("ended its stream {when}");
@@ -199,7 +204,9 @@ impl<A: Incoming> Exchange<'_, A> {
 
     fn absorb(&mut self, decoder: &mut sse::Decoder, bytes: &[u8]) -> Result<(), ModelFailed> {
         let (answer, live) = (&mut self.answer, self.live);
-        decoder.feed(bytes, |data| answer.event(data, live)).map_err(|trouble| self.troubled(trouble))
+        decoder
+            .feed(bytes, |data| answer.event(&with_whole_characters(data), live))
+            .map_err(|trouble| self.troubled(trouble))
     }
 
     /// The server answers in one piece although it was asked to stream.
@@ -211,10 +218,9 @@ impl<A: Incoming> Exchange<'_, A> {
                 return Err(self.troubled(Trouble::TooLarge));
             }
         }
-        match std::str::from_utf8(&whole) {
-            Ok(text) => self.answer.whole(text, self.live).map_err(|trouble| self.troubled(trouble)),
-            Err(_) => Err(self.troubled(SseError::NotUtf8.into())),
-        }
+        let text = String::from_utf8_lossy(&whole);
+        let taken = self.answer.whole(&with_whole_characters(&text), self.live);
+        taken.map_err(|trouble| self.troubled(trouble))
     }
 
     fn troubled(&self, trouble: Trouble) -> ModelFailed {
@@ -225,9 +231,6 @@ impl<A: Incoming> Exchange<'_, A> {
                 let what =
                     format!("answered with more than {MAX_ANSWER} bytes, the most a log line can hold");
                 peer.failed(ErrorKind::TooLarge, &what, "ask for less at once, or set a lower output limit")
-            }
-            Trouble::Sse(error) => {
-                peer.failed(ErrorKind::BadResponse, &format!("answered badly: {error}"), "try again")
             }
             Trouble::Strange { data, error } => {
                 let what = format!("sent something that is no {} ({error}): {}", A::CALLED, shortened(&data));
@@ -273,6 +276,30 @@ impl<A: Incoming> Exchange<'_, A> {
     }
 }
 
+/// JSON in which each escaped half of a character that comes without its other half is U+FFFD: some proxies cut a text
+/// between the two.
+fn with_whole_characters(json: &str) -> Cow<'_, str> {
+    if !json.contains("\\ud") && !json.contains("\\uD") {
+        return Cow::Borrowed(json);
+    }
+    let unit = |at: usize| u16::from_str_radix(json.get(at..at + 6)?.strip_prefix("\\u")?, 16).ok();
+    let (mut whole, mut at) = (String::with_capacity(json.len()), 0);
+    while let Some(next) = json[at..].find('\\') {
+        whole.push_str(&json[at..at + next]);
+        at += next;
+        let (bytes, is_half) = match (unit(at), unit(at + 6)) {
+            (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => (12, false),
+            (Some(0xd800..=0xdfff), _) => (6, true),
+            // A backslash and the character it escapes.
+            _ => (json[at..].chars().take(2).map(char::len_utf8).sum(), false),
+        };
+        whole.push_str(if is_half { "\\ufffd" } else { &json[at..at + bytes] });
+        at += bytes;
+    }
+    whole.push_str(&json[at..]);
+    Cow::Owned(whole)
+}
+
 /// False for counts that cannot be: a hundred times the words that were sent, or many times the output that was allowed.
 fn makes_sense(usage: &Usage, request: &Request) -> bool {
     let most_input = tokens::estimate(request).saturating_mul(100).saturating_add(100_000);
@@ -293,4 +320,24 @@ async fn count(request: Request, parts: Vec<Part>) -> Option<Usage> {
         }
     });
     counting.await.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_of_characters_become_replacements_and_all_else_stays() {
+        let rows = [
+            (r#"{"a":"x\ud83d"}"#, r#"{"a":"x\ufffd"}"#),
+            (r#"{"a":"\uDE00b","b":"\ud83d\ud83d\ude00"}"#, r#"{"a":"\ufffdb","b":"\ufffd\ud83d\ude00"}"#),
+            (r#"{"a":"\\ud83d \n\ud83d\\ude00"}"#, r#"{"a":"\\ud83d \n\ufffd\\ude00"}"#),
+            (r#"{"a":"\ud7ff\ue000 ä"}"#, r#"{"a":"\ud7ff\ue000 ä"}"#),
+            (r#"{"a":"\ud8"#, r#"{"a":"\ud8"#),
+            (r#"\ud83d\ä"#, r#"\ufffd\ä"#),
+        ];
+        for (json, whole) in rows {
+            assert_eq!(with_whole_characters(json), whole);
+        }
+    }
 }

@@ -4,10 +4,7 @@ use serde_json::Value;
 
 use crate::protocol::event::{ErrorKind, ModelFailed};
 use crate::provider::refusal::refused;
-use crate::provider::{Secret, limits};
-
-/// Longest wait that is believed: a day, in milliseconds.
-const MAX_WAIT: u64 = 86_400_000;
+use crate::provider::{Secret, limits, wait};
 
 /// Bytes of a provider's own words that go into a message.
 const MAX_WORDS: usize = 600;
@@ -47,7 +44,8 @@ impl Peer {
             .then(|| limits::read(&report.words).map(Box::new))
             .flatten();
         let failed = self.failed(kind, &what, report.hint(kind));
-        ModelFailed { refused: refused(report), limits, ..failed }
+        let retry_after_ms = wait::of_words(&report.words).filter(|_| kind.is_retryable());
+        ModelFailed { refused: refused(report), limits, retry_after_ms, ..failed }
     }
 
     /// Some providers repeat a refused key in their answer.
@@ -165,6 +163,9 @@ impl Report {
         if self.is_loading() {
             return ErrorKind::Loading;
         }
+        if self.is_larger_than_a_minute() {
+            return ErrorKind::OutputLimit;
+        }
         if (status == 0 || (400..=500).contains(&status)) && status != 429 {
             match self.too_large() {
                 Some(kind) => return kind,
@@ -175,7 +176,16 @@ impl Report {
         }
         match status {
             // OpenRouter refuses what its moderation flags as others refuse a key.
-            403 if self.is_moderated() => ErrorKind::BadRequest,
+            0 | 403 if self.is_moderated() => ErrorKind::BadRequest,
+            // Gemini calls a wrong key a bad request.
+            400 if self.says(&[
+                "api key not valid",
+                "api key expired",
+                "missing or invalid authorization",
+            ]) =>
+            {
+                ErrorKind::Auth
+            }
             0 => self.kind_of_code(),
             401..=403 => ErrorKind::Auth,
             408 => ErrorKind::Timeout,
@@ -222,16 +232,27 @@ impl Report {
     /// A used-up account looks like a rate limit (429), but waiting does not help.
     fn is_out_of_quota(&self) -> bool {
         self.status == Some(402)
-            || ["insufficient_quota", "billing", "insufficient_credits"].iter().any(|w| self.code.contains(w))
-            || self.words.contains("credit balance is too low")
+            || ["insufficient_quota", "billing", "insufficient_credits", "budget_exceeded"]
+                .iter()
+                .any(|word| self.code.contains(word))
+            || self.says(&["credit balance is too low", "specified api usage limits"])
+    }
+
+    /// Groq, OpenAI: the request and the output it asks for are more tokens than the account may use in a minute, so that
+    /// no waiting helps.
+    fn is_larger_than_a_minute(&self) -> bool {
+        self.says(&["request too large"]) && self.says(&["tokens per min"])
     }
 
     /// What was asked is refused, whoever asks.
     fn is_moderated(&self) -> bool {
+        self.says(&["content_filter", "content management policy", "content policy", "moderation", "flagged"])
+    }
+
+    /// True when one of these is in its code or words.
+    fn says(&self, list: &[&str]) -> bool {
         let words = self.words.to_lowercase();
-        ["content_filter", "content management policy", "content policy", "moderation", "flagged"]
-            .iter()
-            .any(|word| self.code.contains(word) || words.contains(word))
+        list.iter().any(|word| self.code.contains(word) || words.contains(word))
     }
 
     /// llama-server: `Loading model`; others in words of their own, all with 503.
@@ -243,23 +264,22 @@ impl Report {
 
     /// Whether the input is what does not fit, or only the output asked for beside it.
     fn too_large(&self) -> Option<ErrorKind> {
-        let words = self.words.to_lowercase();
         let limits = limits::read(&self.words);
-        let said = |list: &[&str]| list.iter().any(|word| self.code.contains(word) || words.contains(word));
         let fits = limits.is_some_and(|limits| match (limits.context, limits.input) {
             (Some(context), Some(input)) => input < context,
             _ => limits.output.is_some(),
         });
-        let is_output = said(&["max_tokens", "max_completion_tokens", "max_new_tokens", "maxoutputtokens"])
-            && said(&[
-                "too large",
-                "valid range",
-                "supported range",
-                "less than or equal",
-                "must be <=",
-                "maximum allowed",
-            ]);
-        match said(&OVERFLOW) || is_output {
+        let is_output =
+            self.says(&["max_tokens", "max_completion_tokens", "max_new_tokens", "maxoutputtokens"])
+                && self.says(&[
+                    "too large",
+                    "valid range",
+                    "supported range",
+                    "less than or equal",
+                    "must be <=",
+                    "maximum allowed",
+                ]);
+        match self.says(&OVERFLOW) || is_output {
             true if fits => Some(ErrorKind::OutputLimit),
             true if is_output && limits.is_none_or(|limits| limits.input.is_none()) => {
                 Some(ErrorKind::OutputLimit)
@@ -276,6 +296,9 @@ impl Report {
             ErrorKind::RateLimited => "wait, or ask fewer at a time",
             ErrorKind::Loading => "the server answers once the model is loaded",
             ErrorKind::Overloaded => "the trouble is on its side: try again later or use another model",
+            ErrorKind::OutputLimit if self.is_larger_than_a_minute() => {
+                "the account may use fewer tokens in a minute than this request needs: raise its limit or use another model"
+            }
             ErrorKind::OutputLimit => "set `max_output` and `context` of the model in the configuration",
             ErrorKind::ContextOverflow => {
                 "the conversation no longer fits: compact it or use a model with a larger window"
@@ -287,25 +310,37 @@ impl Report {
     }
 
     fn hint_of_bad_request(&self) -> &'static str {
-        let words = self.words.to_lowercase();
-        let said = |list: &[&str]| list.iter().any(|word| self.code.contains(word) || words.contains(word));
-        match self.status {
-            Some(404) => "check the model's name (`agon models` lists them) and the base URL",
+        match HINTS.iter().find(|(said, _)| self.says(said)) {
             _ if self.is_moderated() => "the provider's filter refused the input: rephrase it",
-            _ if said(&["not support tools", "support tool use", "tools are not supported"]) => {
-                "use a model that can call tools"
+            Some((_, hint)) => hint,
+            None if self.status == Some(404) => {
+                "check the model's name (`agon models` lists them) and the base URL"
             }
-            _ if said(&["response_format", "json_schema"]) => {
-                "set `structured` of the model to `json_object` or `words`"
+            None if self.status == Some(422) => {
+                "the server does not know a field: set `dialect` of the provider (docs/models.md)"
             }
-            _ if said(&["no such model", "model_not_found", "model not found"]) => {
-                "`agon models` lists the names of models"
-            }
-            Some(422) => "the server does not know a field: set `dialect` of the provider (docs/models.md)",
-            _ => "trying again will not help: check the model's name and settings",
+            None => "trying again will not help: check the model's name and settings",
         }
     }
 }
+
+/// Published words of a refusal, and what a person can do. The first row counts.
+const HINTS: [(&[&str], &str); 5] = [
+    (&["only supported in v1/responses"], "set `kind = \"openai-responses\"` of the provider"),
+    (
+        &["only supported in v1/chat/completions", "not supported in v1/responses", "with the responses api"],
+        "set `kind = \"openai\"` of the provider",
+    ),
+    (
+        &["not support tools", "support tool use", "tools are not supported"],
+        "use a model that can call tools",
+    ),
+    (&["response_format", "json_schema"], "set `structured` of the model to `json_object` or `words`"),
+    (
+        &["no such model", "model_not_found", "model not found"],
+        "check the model's name (`agon models` lists them) and the base URL",
+    ),
+];
 
 /// Words of an input that is too large.
 const OVERFLOW: [&str; 14] = [
@@ -329,31 +364,6 @@ const OVERFLOW: [&str; 14] = [
 const TRANSIENT: [&str; 8] =
     ["overload", "busy", "try again", "unavailable", "capacity", "timed out", "timeout", "internal"];
 
-/// How long the provider asks to wait, in milliseconds; a day at most.
-///
-/// `retry-after-ms`, then `Retry-After` in seconds or as a date; a date is measured against the answer's
-/// own `Date` so that a wrong clock here does not matter, and against `now` only without one.
-pub(super) fn retry_after_ms(
-    header: &dyn Fn(&str) -> Option<String>,
-    now: std::time::SystemTime,
-) -> Option<u64> {
-    let millis = |factor: f64, text: &str| -> Option<u64> {
-        let value = text.trim().parse::<f64>().ok().filter(|v| v.is_finite() && *v >= 0.0)?;
-        Some(((value * factor).ceil() as u64).min(MAX_WAIT))
-    };
-    if let Some(ms) = header("retry-after-ms").and_then(|text| millis(1.0, &text)) {
-        return Some(ms);
-    }
-    let after = header("retry-after")?;
-    if let Some(ms) = millis(1000.0, &after) {
-        return Some(ms);
-    }
-    let until = httpdate::parse_http_date(after.trim()).ok()?;
-    let from = header("date").and_then(|date| httpdate::parse_http_date(date.trim()).ok()).unwrap_or(now);
-    let wait = until.duration_since(from).unwrap_or_default();
-    Some(u64::try_from(wait.as_millis()).unwrap_or(MAX_WAIT).min(MAX_WAIT))
-}
-
 /// An error page's text is of no use beyond its first line.
 fn plain_words(text: &str) -> String {
     let text = text.trim();
@@ -374,8 +384,6 @@ pub(super) fn shortened(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, SystemTime};
-
     use serde_json::json;
 
     use super::*;
@@ -448,26 +456,6 @@ mod tests {
         for (value, expected) in rows {
             assert_eq!(kind(value.clone()), expected, "{value}");
         }
-    }
-
-    #[test]
-    fn waits() {
-        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
-        let date = "Sun, 06 Nov 1994 08:49:37 GMT"; // `now`
-        let later = "Sun, 06 Nov 1994 08:50:07 GMT";
-        let wait = |pairs: &[(&str, &str)], now| {
-            let find = |name: &str| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned());
-            retry_after_ms(&find, now)
-        };
-        assert_eq!(wait(&[("retry-after", "7")], now), Some(7_000));
-        assert_eq!(wait(&[("retry-after", "0.25")], now), Some(250));
-        assert_eq!(wait(&[("retry-after", later)], now), Some(30_000));
-        assert_eq!(wait(&[("retry-after", later), ("date", date)], SystemTime::UNIX_EPOCH), Some(30_000));
-        assert_eq!(wait(&[("retry-after", date), ("date", later)], now), Some(0));
-        assert_eq!(wait(&[("retry-after-ms", "1500"), ("retry-after", "9")], now), Some(1_500));
-        assert_eq!(wait(&[("retry-after", "1e300")], now), Some(MAX_WAIT));
-        assert_eq!(wait(&[("retry-after", "soon")], now), None);
-        assert_eq!(wait(&[], now), None);
     }
 
     #[test]

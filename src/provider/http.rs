@@ -9,7 +9,8 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use tokio::time::{Instant, timeout_at};
 
 use crate::protocol::event::{ErrorKind, ModelFailed};
-use crate::provider::failure::{Peer, Report, retry_after_ms};
+use crate::provider::failure::{Peer, Report};
+use crate::provider::wait;
 
 /// Bytes of an error's body that are read.
 const MAX_ERROR_BODY: usize = 64 << 10;
@@ -22,6 +23,9 @@ const UNPACK: (usize, usize) = (4096, 1 << 20);
 
 /// How long the end of a finished answer is waited for.
 const DRAIN: Duration = Duration::from_millis(20);
+
+/// How long the count of an answer is waited for that has given its reason to stop.
+const TAIL: Duration = Duration::from_secs(5);
 
 /// How long each stage of a call may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +116,8 @@ impl Endpoint {
             Ok(Err(error)) => return Err(self.send_failed(error)),
             Err(_) => return Err(self.silent()),
         };
-        let mut body = Body { endpoint: self, response, deadline, begun: false, gzip: None };
+        let mut body =
+            Body { endpoint: self, response, deadline, begun: false, idle: self.timeouts.idle, gzip: None };
         match body.header("content-encoding").unwrap_or_default().trim() {
             "" | "identity" => {}
             "gzip" | "x-gzip" => body.gzip = Some(GzDecoder::new(Vec::new())),
@@ -160,6 +165,8 @@ pub(super) struct Body<'a> {
     response: reqwest::Response,
     deadline: Instant,
     begun: bool,
+    /// How long it may be silent once it has begun.
+    idle: Duration,
     /// For proxies that pack answers although nobody asks them to.
     gzip: Option<GzDecoder<Vec<u8>>>,
 }
@@ -175,9 +182,14 @@ impl Body<'_> {
         self.begun = true;
     }
 
+    /// The answer is whole: all that may follow is its count.
+    pub fn end_soon(&mut self) {
+        self.idle = self.idle.min(TAIL);
+    }
+
     /// The next piece; none at the proper end.
     pub async fn piece(&mut self) -> Result<Option<Vec<u8>>, ModelFailed> {
-        let idle = self.endpoint.timeouts.idle;
+        let idle = self.idle;
         let deadline = if self.begun { Instant::now() + idle } else { self.deadline };
         match timeout_at(deadline, self.response.chunk()).await {
             Ok(Ok(Some(piece))) => self.unpacked(Vec::from(piece)).map(Some),
@@ -254,7 +266,8 @@ impl Body<'_> {
         }
         let mut failed = peer.reported(&Report::of_answer(status, &read));
         if failed.kind.is_retryable() {
-            failed.retry_after_ms = retry_after_ms(&|name| self.header(name), std::time::SystemTime::now());
+            let asked = wait::of_headers(&|name| self.header(name), std::time::SystemTime::now());
+            failed.retry_after_ms = asked.or(failed.retry_after_ms);
         }
         failed
     }

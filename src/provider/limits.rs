@@ -20,6 +20,7 @@ pub(super) fn read(words: &str) -> Option<ModelLimits> {
             "max_new_tokens must be <=",
             "context size (",
             "context size of",
+            "(tpm): limit",
         ])
         .or_else(|| before(&["maximum context length"])),
         input: before(&[
@@ -131,6 +132,11 @@ mod tests {
             (
                 "input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000, decrease input length or `max_tokens` and try again",
                 (Some(200_000), Some(188_240), None),
+            ),
+            // Groq: what an account may use in a minute.
+            (
+                "Request too large for model `llama-3.3-70b-versatile` in organization `org_x` service tier `on_demand` on tokens per minute (TPM): Limit 6000, Requested 34600, please reduce your message size and try again.",
+                (Some(6000), None, None),
             ),
             ("prompt is too long: 208,310 tokens > 200,000 maximum", (Some(200_000), Some(208_310), None)),
         ];

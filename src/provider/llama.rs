@@ -3,7 +3,6 @@
 //! Written as a server of chat completions inside this process would be: requests and answers have the shapes of that
 //! format, so that roles, thinking and calls are treated as everywhere else.
 
-mod calls;
 mod engine;
 mod file;
 mod grammar;
@@ -24,9 +23,9 @@ use crate::ports::{Live, OfferedModel, Provider};
 use crate::protocol::event::{ErrorKind, ModelFailed, ModelReply};
 use crate::protocol::message::{Pictures, Request, Usage};
 use crate::provider::exchange::{Incoming, model_name};
-use crate::provider::llama::calls::Splitter;
 use crate::provider::llama::engine::{Engine, Failure, Job, Place, Said};
 use crate::provider::openai;
+use crate::provider::written_calls::Splitter;
 
 /// Where models are and how they are run.
 #[derive(Clone, Debug)]
@@ -126,7 +125,7 @@ impl Provider for Llama {
         let _stops = gone.clone().drop_guard();
         engine.take(Job { body, schema: request.params.schema.clone(), gone, said: sender });
         let mut splitter = Splitter::new(!request.tools.is_empty());
-        let mut answer = openai::Answer::new(None, String::new());
+        let mut answer = openai::Answer::new(None, Vec::new(), String::new());
         let mut feed = |chunk: Value| answer.event(&chunk.to_string(), live);
         let ended = loop {
             let next = tokio::select! {

@@ -74,7 +74,8 @@ impl Speaks for Completions {
         cancel: &CancellationToken,
     ) -> Result<ModelReply, ModelFailed> {
         let (body, Host { dialect, opaque_kind }) = (self.write(request), &self.host);
-        let answer = Answer::new(request::forced(request, dialect), opaque_kind.clone());
+        let offered = request.tools.iter().map(|tool| tool.name.clone()).collect();
+        let answer = Answer::new(request::forced(request, dialect), offered, opaque_kind.clone());
         let ended = exchange::call(endpoint, request, body, answer, live, cancel).await;
         ended.map_err(|failed| exchange::droppable(failed, |name| request::can_drop(request, dialect, name)))
     }

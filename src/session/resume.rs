@@ -20,7 +20,7 @@ repeat it.";
 pub(super) enum TakeUp {
     /// In the same place.
     Resume,
-    /// As a copy in another workspace. One tool call may stay open: its result comes next, by hand. Where it goes on
+    /// As a copy in another workspace. One call may stay open: its outcome comes next. Where it goes on
     /// for a parent that was ended, what that had under way was paid for nowhere else.
     Fork { awaits: Option<CallId>, goes_on: bool },
 }
@@ -72,7 +72,7 @@ impl Session {
     /// The calls of a set that was cut off are sent again all of them or none: half a set is paid for in vain.
     fn settle_set(&mut self, open: &[(CallId, Call)], how: TakeUp) {
         let models = open.iter().filter(|(_, call)| !call.cancelled && matches!(call.order, Order::Model(_)));
-        let again: Vec<&(CallId, Call)> = models.collect();
+        let again: Vec<&(CallId, Call)> = models.filter(|(id, _)| !how.leaves_open(*id)).collect();
         for (id, call) in &again {
             self.settle_unknown(*id, call, how);
         }

@@ -184,7 +184,6 @@ async fn every_reason_to_stop() {
         ("end_turn", Finish::Stop),
         ("stop_sequence", Finish::Stop),
         ("max_tokens", Finish::Length),
-        ("model_context_window_exceeded", Finish::Length),
         ("refusal", Finish::Refused),
         ("pause_turn", Finish::Other("pause_turn".into())),
     ];
@@ -196,6 +195,10 @@ async fn every_reason_to_stop() {
             "{word}"
         );
     }
+    // Less output would not help: the conversation has to become shorter.
+    let full = ask(message_of("model_context_window_exceeded", &[text_block("words")])).await.0.unwrap_err();
+    assert_failed(&full, ErrorKind::ContextOverflow, "the answer filled the context window");
+    assert!(full.usage.is_some_and(|usage| !usage.estimated && usage.output > 0), "{:?}", full.usage);
     // A refusal before the first word has its reason beside it.
     let mut refused = events("refusal", &[]);
     let why = "This request was declined because it could enable cyber harm.";

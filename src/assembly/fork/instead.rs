@@ -1,4 +1,4 @@
-//! Finds the one fact a fork replaces and makes the fact that stands in its place; starts and copies nothing.
+//! Finds the one fact a fork gives again and makes the fact that stands in its place; starts and copies nothing.
 
 use crate::assembly::WireError;
 use crate::eventlog::EntryReader;
@@ -9,7 +9,7 @@ use crate::protocol::{ArenaEvent, CallId};
 /// Marks a fact as the fork's.
 const BY: &str = "fork";
 
-/// The one fact a fork replaces.
+/// The one fact a fork gives again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Instead {
     /// This prompt, in place of the last one up to the entry of the fork.
@@ -21,6 +21,8 @@ pub enum Instead {
         /// What stands there instead; cut in its middle beyond 64 KiB.
         content: String,
     },
+    /// The model's answer in the entry of the fork, unchanged: what follows from it is decided again.
+    Answer,
 }
 
 /// What stands in the place of a fact of the parent.
@@ -35,10 +37,11 @@ pub(super) struct Replaced {
 
 impl Instead {
     /// What is different, for people.
-    pub(super) fn in_words(&self) -> &'static str {
+    pub(super) fn in_words(&self) -> Option<&'static str> {
         match self {
-            Instead::Prompt(_) => "prompt",
-            Instead::Result { .. } => "a tool's result",
+            Instead::Prompt(_) => Some("prompt"),
+            Instead::Result { .. } => Some("a tool's result"),
+            Instead::Answer => None,
         }
     }
 
@@ -68,6 +71,9 @@ impl Instead {
                     resolved.body.by = Some(BY.to_owned());
                     found = Some(Replaced { after, fact: ArenaEvent::ToolResolved(resolved), awaits });
                 }
+                (Instead::Answer, Some(fact @ ArenaEvent::ModelAnswered(answer))) if entry.seq == last => {
+                    found = Some(Replaced { after, fact: fact.clone(), awaits: Some(answer.call) });
+                }
                 _ => {}
             }
         }
@@ -75,6 +81,7 @@ impl Instead {
             WireError::NothingToReplace(match self {
                 Instead::Prompt(_) => format!("no prompt was given up to entry {last}"),
                 Instead::Result { seq, .. } => format!("entry {seq} is no result of a tool"),
+                Instead::Answer => format!("entry {last} is no answer of a model"),
             })
         })
     }

@@ -104,7 +104,11 @@ impl Watch {
                 "ask for less, or raise `max_output` of the model in the configuration".to_owned(),
             ),
             TurnCause::ContextFull => (
-                self.overflow().map_or(words.clone(), |said| format!("{words}: {said}")),
+                match self.overflow() {
+                    Some(said) => format!("the request does not fit: {said}"),
+                    None if self.has_asked() => words,
+                    None => format!("what was asked is larger than the window of `{}`", self.board.model),
+                },
                 "ask for less at once, or use a model with a larger window: -m PROVIDER/MODEL".to_owned(),
             ),
             TurnCause::Loop => (words, format!("say it differently: {again} \"...\"")),
@@ -173,6 +177,13 @@ impl Watch {
             Some(ArenaEvent::ModelAnswered(answer)) if !entry.is_void() => Some(&answer.body),
             _ => None,
         })
+    }
+
+    /// True when a model was called since the last prompt.
+    fn has_asked(&self) -> bool {
+        let events = self.entries.iter().rev().flat_map(|entry| entry.events.iter().rev());
+        let mut turn = events.take_while(|event| !matches!(event, ArenaEvent::PromptGiven(_)));
+        turn.any(|event| matches!(event, ArenaEvent::ModelCalled(_)))
     }
 
     /// The provider's own words, where it refused the last request as too large.

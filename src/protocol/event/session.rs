@@ -76,7 +76,7 @@ pub struct SessionForked {
     pub change: Option<String>,
     /// Active milliseconds of the open turn at the fork.
     pub active_ms: u64,
-    /// The tool call under way at the fork whose result the next entry gives by hand.
+    /// The call under way at the fork whose outcome the next entry gives: a tool's result by hand, a model's answer as it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub awaits: Option<CallId>,
     /// True when it goes on for a parent that was ended in the middle: calls that were cut off there count here as

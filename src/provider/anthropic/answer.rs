@@ -76,6 +76,10 @@ impl Answer {
                 });
             }
         }
+        if self.progress.end.as_deref() == Some("model_context_window_exceeded") {
+            let words = "the answer filled the context window (`model_context_window_exceeded`)";
+            return Err(self.progress.reported(Report { words: words.to_owned(), ..Report::default() }));
+        }
         self.progress.took_event()
     }
 
@@ -244,7 +248,7 @@ impl Incoming for Answer {
         let finish = match stop.as_deref() {
             Some("tool_use") | None if asks => Finish::ToolCalls,
             None | Some("end_turn" | "stop_sequence" | "tool_use") => Finish::Stop,
-            Some("max_tokens" | "model_context_window_exceeded") => Finish::Length,
+            Some("max_tokens") => Finish::Length,
             Some("refusal") => Finish::Refused,
             Some(other) => Finish::Other(other.to_owned()),
         };

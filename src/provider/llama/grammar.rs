@@ -3,7 +3,7 @@
 use llama_cpp_2::json_schema_to_grammar;
 use serde_json::{Map, Value, json};
 
-use crate::provider::llama::calls::{BEGIN, END};
+use crate::provider::written_calls::{BEGIN, END};
 
 /// What an answer is held to.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use minijinja::{Environment, Error, ErrorKind};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::provider::llama::calls::{BEGIN, END};
+use crate::provider::written_calls::{BEGIN, END};
 
 /// For files without a template: ChatML, as llama.cpp takes it.
 const CHATML: &str = "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n";

@@ -7,8 +7,8 @@ use llama_cpp_2::token::LlamaToken;
 use llama_cpp_2::token::data::LlamaTokenData;
 use llama_cpp_2::token::data_array::LlamaTokenDataArray;
 
-use crate::provider::llama::calls::BEGIN;
 use crate::provider::llama::grammar::Grammar;
+use crate::provider::written_calls::BEGIN;
 
 /// The same prompt gives the same answer: what was seen once can be looked at again.
 const SEED: u32 = 0xA607;

@@ -13,6 +13,7 @@ use crate::provider::number::counted;
 use crate::provider::openai::calls::{CallPiece, Calls};
 use crate::provider::think::{self, Said, ThinkFilter};
 use crate::provider::tokens;
+use crate::provider::written_calls::{END, Splitter};
 
 /// A chunk of a stream, or a whole answer: they differ in one name.
 #[derive(Debug, Deserialize)]
@@ -85,6 +86,8 @@ fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
 pub(in crate::provider) struct Answer {
     /// The tool whose arguments are the answer.
     forced: Option<String>,
+    /// The names of the tools it may call.
+    offered: Vec<String>,
     /// What opaque parts are marked with.
     opaque_kind: String,
     model: String,
@@ -101,8 +104,8 @@ pub(in crate::provider) struct Answer {
 
 impl Answer {
     /// An empty answer; `forced` names the tool whose arguments are the answer.
-    pub fn new(forced: Option<String>, opaque_kind: String) -> Self {
-        Answer { forced, opaque_kind, ..Answer::default() }
+    pub fn new(forced: Option<String>, offered: Vec<String>, opaque_kind: String) -> Self {
+        Answer { forced, offered, opaque_kind, ..Answer::default() }
     }
 
     fn take(&mut self, json: &str, live: &dyn Live) -> Result<(), Trouble> {
@@ -202,6 +205,26 @@ impl Answer {
         }
     }
 
+    /// Calls that the server passed on as text, since it has no parser for them: an answer that ends with
+    /// `<tool_call>{…}</tool_call>` of tools it was offered.
+    fn take_written_calls(&mut self) {
+        if !self.calls.list.is_empty() || !self.text.trim_end().ends_with(END) {
+            return;
+        }
+        let mut splitter = Splitter::new(true);
+        let mut deltas = splitter.feed(&self.text);
+        deltas.extend(splitter.finish());
+        let (mut text, mut calls) = (String::new(), Calls::default());
+        for mut delta in deltas {
+            text.push_str(delta["content"].as_str().unwrap_or_default());
+            calls
+                .absorb(serde_json::from_value(delta["tool_calls"].take()).unwrap_or_default(), |_, _, _| {});
+        }
+        if !calls.list.is_empty() && calls.list.iter().all(|call| self.offered.contains(&call.name)) {
+            (self.text, self.calls) = (text.trim_end().to_owned(), calls);
+        }
+    }
+
     fn think(&mut self, text: &str, live: &dyn Live) {
         if !text.is_empty() {
             self.progress.bytes += text.len();
@@ -266,6 +289,7 @@ impl Incoming for Answer {
     /// The usage is still empty.
     fn into_reply(mut self) -> ModelReply {
         self.settle_tags();
+        self.take_written_calls();
         let mut message = Vec::new();
         let opaque = |json: Value| Opaque { provider: self.opaque_kind.clone(), json, dropped: false };
         let details = (!self.details.is_empty()).then(|| opaque(json!({"reasoning_details": self.details})));

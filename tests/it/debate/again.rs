@@ -101,9 +101,17 @@ fn a_debate_that_a_budget_cut_after_the_first_phase_exits_3_with_its_verdict_and
     assert!(!cut.stdout.contains("A plain vote would have said"), "there was no talk: {cut}");
     let (_, id) = cut.stderr.split_once("agon debate --resume ").expect("a hint that can be followed");
     let id = id.split(' ').next().unwrap();
+    let before = server.bodies().len();
     let more = env.run(&["debate", "--resume", id, "--max-steps", "100"]);
     assert_eq!(more.code, 0, "{more}");
-    assert!(server.bodies().iter().any(|body| asked_by(&schema(body)) == Asked::Statement), "{more}");
+    let asked: Vec<Asked> = server.bodies()[before..].iter().map(|body| asked_by(&schema(body))).collect();
+    assert_eq!(
+        asked,
+        [Asked::Statement, Asked::Statement, Asked::Verdict],
+        "what was answered is not paid again"
+    );
+    let cost = env.run(&["cost", "latest"]);
+    assert!(cost.code == 0 && !cost.stdout.contains('≤') && !cost.stdout.contains("cut off"), "{cost}");
     assert_eq!(env.run(&["verify", "latest"]).code, 0);
 }
 

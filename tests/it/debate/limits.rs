@@ -31,6 +31,24 @@ fn a_debate_of_a_few_cents_is_not_refused_for_what_its_model_could_write() {
 }
 
 #[test]
+fn a_window_that_is_too_small_for_a_verdict_is_said_before_anything_is_paid() {
+    let server = Server::start(|request, _| answer(request));
+    let env = Env::new();
+    for (context, is_said) in [(4096, true), (8192, false)] {
+        env.config(&format!(
+            "[providers.mock]\nkind = \"openai\"\nbase_url = \"{}\"\n[models.\"mock/any\"]\ncontext = {context}\n",
+            server.url()
+        ));
+        let ran = env.run(&["debate", "-m", "mock/any", "--rounds", "2", "A?"]);
+        assert_eq!(
+            ran.stderr.contains("`mock/any` holds 4,096 tokens; a debate may need 8,192"),
+            is_said,
+            "{ran}"
+        );
+    }
+}
+
+#[test]
 fn a_provider_that_tells_one_debater_to_slow_down_holds_all_back_and_loses_none() {
     let began = Arc::new(Mutex::new(Vec::new()));
     let server = {

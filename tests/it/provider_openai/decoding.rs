@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use agon::provider::sse::{Decoder, SseError};
+use agon::provider::sse::{Decoder, TooLong};
 use eventsource_stream::Eventsource;
 use futures_util::{FutureExt, TryStreamExt};
 use proptest::prelude::*;
@@ -20,7 +20,7 @@ fn ours(pieces: &[&[u8]]) -> Vec<String> {
     for piece in pieces {
         let fed = decoder.feed(piece, |data| {
             seen.push(data.to_owned());
-            Ok::<(), SseError>(())
+            Ok::<(), TooLong>(())
         });
         assert_eq!(fed, Ok(()));
     }

@@ -1,6 +1,6 @@
 //! Answers that succeed, whatever the server's habits.
 
-use agon::protocol::message::{Args, Finish, Opaque, Part, Usage};
+use agon::protocol::message::{Args, Finish, Opaque, Part, ToolDecl, Usage};
 use agon::protocol::{Lane, Role};
 use proptest::prelude::*;
 use serde_json::json;
@@ -109,6 +109,51 @@ async fn reasons_to_stop() {
     assert_eq!((refusal.text().as_str(), refusal.finish), ("I will not.", Finish::Refused));
 }
 
+/// As Node's `JSON.stringify` writes a text that a proxy cut within a character, and a byte that is none.
+#[tokio::test]
+async fn a_broken_character_costs_no_more_than_itself() {
+    let chunk = |text: &str| {
+        format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{text}\"}}}}]}}\n\n")
+    };
+    let end =
+        "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+    let halves = [chunk("a\\ud83d"), chunk("\\ude00b \\ud83d\\ude00"), end.to_owned()].concat();
+    assert_eq!(answer(Reply::raw_sse(halves)).await.text(), "a\u{fffd}\u{fffd}b \u{1f600}");
+    let mut byte = chunk("a?b").into_bytes();
+    let at = byte.iter().position(|byte| *byte == b'?').unwrap();
+    byte[at] = 0xff;
+    byte.extend_from_slice(end.as_bytes());
+    assert_eq!(answer(Reply::raw_sse(byte)).await.text(), "a\u{fffd}b");
+}
+
+/// Servers without a parser for a model's calls: LM Studio, llama-server without `--jinja`, vLLM without
+/// `--tool-call-parser`.
+#[tokio::test]
+async fn calls_that_a_server_passes_on_as_text_are_calls() {
+    let mut request = hello();
+    let (name, schema) =
+        ("read_file".to_owned(), json!({"type": "object", "properties": {"path": {"type": "string"}}}));
+    request.tools = vec![ToolDecl { name, description: "Reads.".into(), schema }.into()];
+    let said = |name: &str| {
+        format!(
+            "I look.\n<tool_call>\n{{\"name\": \"{name}\", \"arguments\": {{\"path\": \"a\"}}}}\n</tool_call>\n"
+        )
+    };
+    let ask = async |text: String| {
+        let server = Server::start(move |_, _| Reply::text(&text));
+        call(&openai::connect(config(&server.url())).unwrap(), &request).await.0.unwrap()
+    };
+    let reply = ask(said("read_file")).await;
+    let args = Args::Json(json!({"path": "a"}));
+    assert_eq!(reply.message, [text("I look."), called("call_0", "read_file", args)]);
+    assert_eq!(reply.finish, Finish::ToolCalls);
+    // What was not offered, and what is only spoken of, stays text.
+    for words in [said("rm"), said("read_file") + "is how it is written."] {
+        let reply = ask(words.clone()).await;
+        assert_eq!((reply.message, reply.finish), (vec![text(&words)], Finish::Stop));
+    }
+}
+
 #[tokio::test]
 async fn ends_that_are_ends() {
     for reply in [
@@ -122,6 +167,12 @@ async fn ends_that_are_ends() {
     let unterminated = Reply::text("whole");
     let all = unterminated.body("model-1").len();
     assert_eq!(answer(unterminated.end_after(all - 2)).await.text(), "whole");
+    // Nor is the end of a stream waited for that its server leaves open: less than the two minutes of silence allowed
+    // within an answer.
+    let open = Reply::text("whole").without_done();
+    let all = open.body("model-1").len();
+    let within = std::time::Duration::from_secs(100);
+    assert_eq!(tokio::time::timeout(within, answer(open.stall_after(all))).await.unwrap().text(), "whole");
     // The reason to stop has come; the connection breaks before the usage.
     let cut = Reply::text("whole");
     let at = cut.offset_after("model-1", "\"finish_reason\":\"stop\"}]}\n\n");

@@ -30,6 +30,58 @@ fn a_small_window_is_learnt_from_the_servers_own_words() {
     nothing_lost(&env);
 }
 
+/// Groq counts the output that is asked for against what an account may use in a minute.
+#[test]
+fn an_account_with_few_tokens_a_minute_is_asked_for_less_output() {
+    let limit = 9000;
+    let server = Server::start(move |request, _| {
+        let size = request["messages"].to_string().len() + request["tools"].to_string().len();
+        let asked = size as u64 / 5 + request["max_tokens"].as_u64().unwrap();
+        let words = format!(
+            "Request too large for model `m` in organization `o` service tier `on_demand` on tokens per minute (TPM): Limit {limit}, Requested {asked}, please reduce your message size and try again."
+        );
+        match asked <= limit {
+            true => Reply::text("hello"),
+            false => Reply::status(
+                413,
+                &json!({"error": {"message": words, "type": "tokens", "code": "rate_limit_exceeded"}})
+                    .to_string(),
+            ),
+        }
+    });
+    let env = served(&server);
+    let row = "[models.\"mock/any\"]\ncontext = 128000\nmax_output = 32000\n";
+    env.config(&config(&server.url()).replace("[models.\"mock/any\"]\n", row));
+    let ran = env.run(&["run", "hi"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "hello\n"), "{ran}");
+    assert_eq!(server.bodies().len(), 2);
+    // What the account cannot take at all is said in the provider's words and not as a full conversation.
+    let prompt = "word ".repeat(10_000);
+    let ran = env.run(&["run", &prompt]);
+    assert!(
+        ran.code == 1 && ran.stderr.contains("error: the request does not fit: `mock`"),
+        "{}",
+        ran.stderr
+    );
+    nothing_lost(&env);
+}
+
+#[test]
+fn a_prompt_larger_than_the_window_is_told_as_that_and_damaged_knowledge_stops_nothing() {
+    let server = Server::start(|_, _| Reply::text("hello"));
+    let env = served(&server);
+    let row = "[models.\"mock/any\"]\ncontext = 8192\n";
+    env.config(&config(&server.url()).replace("[models.\"mock/any\"]\n", row));
+    env.write("home/models-learnt.toml", "x=[");
+    let ran = env.run(&["run", &"word ".repeat(10_000)]);
+    let words = "error: what was asked is larger than the window of `mock/any`";
+    assert!(ran.code == 1 && ran.stderr.contains(words), "{}", ran.stderr);
+    assert!(server.bodies().is_empty());
+    let ran = env.run(&["run", "hi"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "hello\n"), "{ran}");
+    assert!(ran.stderr.contains("delete the file, agon learns it again"), "{ran}");
+}
+
 #[test]
 fn a_model_that_loads_is_waited_for_beyond_the_attempts_of_other_failures() {
     let server = Server::start(|_, n| match n {

@@ -1,4 +1,4 @@
-//! Takes the tool calls out of what a model writes, as deltas of chat completions.
+//! Takes the tool calls out of what a model writes as text, as deltas of chat completions.
 
 use serde_json::{Value, json};
 
