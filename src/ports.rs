@@ -47,8 +47,8 @@ pub trait Live: Send + Sync {
 /// Asks for what a call turns out to need while it runs, and keeps its time meanwhile.
 #[async_trait]
 pub trait Asks: Send + Sync {
-    /// Waits for the answer; no where the call ends before. `words` say what would be done.
-    async fn ask(&self, need: Need, words: String) -> bool;
+    /// Waits for the answer; none where it does not come in time or the call ends before. `words` say what would be done.
+    async fn ask(&self, need: Need, words: String) -> Option<bool>;
     /// Waits until the call has been at work for this long, which it is not while a person is asked.
     async fn worked(&self, time: Duration);
 }

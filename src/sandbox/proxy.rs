@@ -66,8 +66,8 @@ impl Wire for SystemWire {
     }
 }
 
-/// Puts a host without a rule, and what the client calls itself, to a person.
-pub type Asker = Box<dyn Fn(&Target, Option<&str>) -> BoxFuture<'static, bool> + Send + Sync>;
+/// Puts a host without a rule, and what the client calls itself, to a person; none is no answer in time.
+pub type Asker = Box<dyn Fn(&Target, Option<&str>) -> BoxFuture<'static, Option<bool>> + Send + Sync>;
 
 /// Why a connection is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ pub enum Refusal {
     NoRule,
     /// It was asked about and not allowed.
     NotAllowed,
-    /// It was asked about, and the call ended before the answer.
+    /// It was asked about, and no answer came before the call ended or the question's time was over.
     Unanswered,
     /// A rule denies it.
     Denied,
@@ -100,7 +100,7 @@ impl Refusal {
         match self {
             Refusal::NoRule => format!("no rule allows it; {}", how()),
             Refusal::NotAllowed => "it was asked about and not allowed".to_owned(),
-            Refusal::Unanswered => format!("it was asked about, and the command ended first; {}", how()),
+            Refusal::Unanswered => format!("it was asked about, and not answered in time; {}", how()),
             Refusal::Denied => "a rule denies it".to_owned(),
             Refusal::Closed(address, what) => {
                 let own = Target { host: address.to_string(), port: target.port };
@@ -123,7 +123,7 @@ pub struct Proxy {
     asker: Option<Asker>,
     upstream: Option<Upstream>,
     /// Answers of a person by need, each asked for once in a call.
-    answers: Mutex<BTreeMap<String, Shared<BoxFuture<'static, bool>>>>,
+    answers: Mutex<BTreeMap<String, Shared<BoxFuture<'static, Option<bool>>>>>,
 }
 
 /// Serves each connection, a limited number of them at a time.
@@ -289,7 +289,7 @@ impl Proxy {
         };
         // Said of it until there is an answer, which may come too late.
         self.tally.refused(target, Some(Refusal::Unanswered));
-        let is_allowed = answer.await;
+        let is_allowed = answer.await.ok_or(Refusal::Unanswered)?;
         self.tally.refused(target, None);
         is_allowed.then_some(()).ok_or(Refusal::NotAllowed)
     }

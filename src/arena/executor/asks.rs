@@ -1,12 +1,13 @@
-//! What a running call asks for: put to the session as a fact, answered by its decision. Meanwhile the call's time stands
-//! still.
+//! What a running call asks for: put to the session as a fact, answered by its decision. Meanwhile the call's time stops,
+//! for as long as a question waits.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::arena::driver::Message;
 use crate::ports::Asks;
@@ -17,6 +18,11 @@ use crate::protocol::need::Need;
 use crate::protocol::spec::Risk;
 use crate::protocol::{CallId, Work};
 
+/// How long a question waits: as long as package tools are told to wait for a connection.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// Most questions of one call: one that asks more is trying names.
+const MOST: usize = 32;
+
 /// What one attempt of a tool call asks for.
 pub(super) struct CallAsks {
     call: CallId,
@@ -25,11 +31,16 @@ pub(super) struct CallAsks {
     inbox: mpsc::Sender<Message>,
     /// Questions that wait for an answer.
     open: watch::Sender<usize>,
+    /// Questions that it may still ask; none once a person did not answer one in time.
+    left: AtomicUsize,
+    /// How long a question waits.
+    patience: Duration,
 }
 
 impl CallAsks {
     pub fn new(work: &Work, order: PreparedUse, inbox: mpsc::Sender<Message>) -> Self {
-        CallAsks { call: work.call, attempt: work.attempt, order, inbox, open: watch::Sender::new(0) }
+        let (open, left) = (watch::Sender::new(0), AtomicUsize::new(MOST));
+        CallAsks { call: work.call, attempt: work.attempt, order, inbox, open, left, patience: PATIENCE }
     }
 }
 
@@ -51,7 +62,8 @@ impl Drop for Open<'_> {
 
 #[async_trait]
 impl Asks for CallAsks {
-    async fn ask(&self, need: Need, words: String) -> bool {
+    async fn ask(&self, need: Need, words: String) -> Option<bool> {
+        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).ok()?;
         let preview = format!("{words}\nneeds: {}", need.name());
         let digest = digest_of(&(&self.order.digest, &preview));
         let (cwd, risk) = (String::new(), Risk::Network);
@@ -62,22 +74,36 @@ impl Asks for CallAsks {
         let (answer, answered) = oneshot::channel();
         // A driver that is gone answers nothing.
         let sent = self.inbox.send(Message::Asked { asked, answer }).await;
-        sent.is_ok() && answered.await.unwrap_or(false)
+        sent.ok()?;
+        match timeout(self.patience, answered).await {
+            Ok(answer) => answer.ok(),
+            Err(_) => {
+                self.left.store(0, Ordering::Relaxed);
+                None
+            }
+        }
     }
 
     async fn worked(&self, time: Duration) {
         let (mut open, mut left) = (self.open.subscribe(), time);
+        // What is left of the time that one unanswered question stops: no connection may wait for it any more.
+        let mut still = self.patience;
         loop {
-            let since = Instant::now();
-            let asks = *open.borrow_and_update() > 0;
-            let change = open.changed();
-            match asks {
-                // The sender is this value.
-                true => drop(change.await),
-                false => tokio::select! {
-                    () = sleep(left) => return,
-                    _ = change => left = left.saturating_sub(since.elapsed()),
+            let (since, asked) = (Instant::now(), *open.borrow_and_update());
+            let is_still = asked > 0 && !still.is_zero();
+            let running = if is_still { &mut still } else { &mut left };
+            tokio::select! {
+                () = sleep(*running) => match is_still {
+                    true => still = Duration::ZERO,
+                    false => return,
                 },
+                // The sender is this value.
+                _ = open.changed() => {
+                    *running = running.saturating_sub(since.elapsed());
+                    if *open.borrow() < asked {
+                        still = self.patience;
+                    }
+                }
             }
         }
     }
@@ -115,13 +141,17 @@ mod tests {
     use crate::protocol::EventRef;
     use crate::protocol::event::ToolUse;
 
-    #[tokio::test]
-    async fn the_time_of_a_call_stands_still_while_somebody_is_asked() {
-        let (inbox, mut heard) = mpsc::channel(8);
+    fn asks(patience: Duration) -> (Arc<CallAsks>, mpsc::Receiver<Message>) {
+        let (inbox, heard) = mpsc::channel(MOST);
         let tool_use = ToolUse { answer: EventRef::fact(2), part: 0 };
         let order = PreparedUse { tool_use, prepared: EventRef::fact(3), digest: "d".to_owned() };
-        let asks = CallAsks { call: CallId(7), attempt: 1, order, inbox, open: watch::Sender::new(0) };
-        let asks = Arc::new(asks);
+        let (open, left) = (watch::Sender::new(0), AtomicUsize::new(MOST));
+        (Arc::new(CallAsks { call: CallId(7), attempt: 1, order, inbox, open, left, patience }), heard)
+    }
+
+    #[tokio::test]
+    async fn the_time_of_a_call_stands_still_while_a_person_is_asked() {
+        let (asks, mut heard) = asks(PATIENCE);
         asks.worked(Duration::from_millis(1)).await;
         let mut awaited = Awaited::default();
         for is_allowed in [Some(true), Some(false), None] {
@@ -141,8 +171,32 @@ mod tests {
                 Some(is_allowed) => awaited.settle(fact.call, &need, is_allowed),
                 None => awaited.forget(fact.call),
             }
-            assert_eq!(asked.await.unwrap(), is_allowed == Some(true));
+            assert_eq!(asked.await.unwrap(), is_allowed);
             asks.worked(Duration::from_millis(1)).await;
         }
+    }
+
+    #[tokio::test]
+    async fn who_does_not_answer_in_time_is_asked_no_more_and_a_call_asks_only_so_much() {
+        let host = |name: &str| Need::Host(name.to_owned());
+        let (absent, mut heard) = asks(Duration::from_millis(20));
+        let (asked, _open) = tokio::join!(absent.ask(host("a.example"), String::new()), heard.recv());
+        assert_eq!(asked, None, "the time that a question waits is over");
+        absent.worked(Duration::from_millis(1)).await;
+        let _forgotten = Open::of(&absent.open);
+        absent.worked(Duration::from_millis(1)).await;
+        assert_eq!(absent.ask(host("b.example"), String::new()).await, None);
+        assert!(heard.is_empty(), "nobody is asked who did not answer before");
+        let (scanned, mut heard) = asks(PATIENCE);
+        for nth in 0..MOST {
+            let name = format!("h{nth}.example");
+            let (asked, _) = tokio::join!(scanned.ask(host(&name), String::new()), async {
+                let Some(Message::Asked { answer, .. }) = heard.recv().await else { panic!() };
+                answer.send(false)
+            });
+            assert_eq!(asked, Some(false));
+        }
+        assert_eq!(scanned.ask(host("last.example"), String::new()).await, None);
+        assert!(heard.is_empty());
     }
 }

@@ -30,7 +30,7 @@ impl Tool for Caller {
                 let a = asks.ask(host("a.example"), "connect to a.example:443".to_owned());
                 let b = asks.ask(host("b.example"), "connect to b.example:443".to_owned());
                 tokio::select! {
-                    (a, b) = async { tokio::join!(a, b) } => ToolEnd::ok(format!("a {a}, b {b}")),
+                    (a, b) = async { tokio::join!(a, b) } => ToolEnd::ok(format!("a {a:?}, b {b:?}")),
                     () = at.cancel.cancelled() => ToolEnd::failed("stopped while it waited"),
                 }
             })
@@ -68,7 +68,7 @@ async fn a_running_call_waits_for_the_answer_of_a_person() {
     }
     closed(arena).await;
     let log = stopped(arena).await;
-    assert_eq!(ends(&log), [("Ok".to_owned(), "a true, b false".to_owned())], "{log:#?}");
+    assert_eq!(ends(&log), [("Ok".to_owned(), "a Some(true), b Some(false)".to_owned())], "{log:#?}");
     let log: Vec<_> = log.into_iter().map(Arc::new).collect();
     assert!(agon::arena::replay::verify(&log).holds(true));
 }

@@ -154,7 +154,7 @@ async fn no_socket_of_the_proxy_outlives_its_call() {
     assert!(silent.join().unwrap() > 0);
 }
 
-/// Somebody at the screen, who allows what has `a` in its name; the time of a call runs out once they were asked `patience`
+/// A person at the screen, who allows what has `a` in its name; the time of a call runs out once they were asked `patience`
 /// times.
 #[derive(Default)]
 struct Person {
@@ -174,11 +174,11 @@ impl Live for AtScreen {
 
 #[async_trait::async_trait]
 impl Asks for Person {
-    async fn ask(&self, need: Need, words: String) -> bool {
+    async fn ask(&self, need: Need, words: String) -> Option<bool> {
         self.asked.lock().unwrap().push(format!("{}: {words}", need.name()));
         match self.patience {
             Some(_) => std::future::pending().await,
-            None => need.name().starts_with("host:a"),
+            None => Some(need.name().starts_with("host:a")),
         }
     }
 
@@ -217,7 +217,7 @@ async fn a_connection_waits_for_the_answer_of_a_person_and_the_calls_time_with_i
     // A call that ends while it waits says how to go on.
     let person = Arc::new(Person { patience: Some(1), ..Person::default() });
     let end = attended(&opened, "curl -sS http://a.example/", &person).await;
-    assert!(end.timed_out && end.stderr.contains("the command ended first; ask with `needs: ["), "{end:?}");
+    assert!(end.timed_out && end.stderr.contains("not answered in time; ask with `needs: ["), "{end:?}");
 }
 
 #[tokio::test]
