@@ -413,8 +413,7 @@ impl LocalSandbox {
         let git = || self.why_closed(&Opens { git: true, ..Opens::default() });
         let hints = protected_snapshot::told_of_closed(&end, git, self.options.read_only);
         let hidden = protected_snapshot::told_of_hidden(&end, &self.found);
-        let memory = protected_snapshot::told_of_memory(&end);
-        for line in lines.chain(hints).chain(hidden).chain(memory).collect::<Vec<_>>() {
+        for line in lines.chain(hints).chain(hidden).collect::<Vec<_>>() {
             live.push(Lane::Stderr, &line);
             end.stderr.push_str(&line);
         }

@@ -264,18 +264,6 @@ pub fn told_of_closed(end: &ExecEnd, git: impl FnOnce() -> Option<String>, read_
     vec![format!("[agon: {words}]\n")]
 }
 
-/// What a sanitizer's complaint does not say: the memory that it reserves is more than a process gets here.
-pub fn told_of_memory(end: &ExecEnd) -> Option<String> {
-    let is_shadow = |line: &str| {
-        line.contains("ReserveShadowMemoryRange failed") || line.contains("mmap the shadow memory")
-    };
-    let is_met = end.exit != Some(0) || end.stdout.contains("Sanitizer");
-    let words = "a process gets 16 GiB of memory here, and a sanitizer reserves more; to run it, repeat the call with \
-                 `needs: [\"unconfined\"]` and `why`";
-    let mut lines = end.stderr.lines().chain(end.stdout.lines());
-    (is_met && lines.any(is_shadow)).then(|| noted(words))
-}
-
 /// What a command's complaint about a hidden file does not say.
 pub fn told_of_hidden(end: &ExecEnd, found: &FoundPaths) -> Option<String> {
     let lines = end.stderr.lines().chain(end.stdout.lines());
