@@ -11,7 +11,7 @@ use crate::protocol::spec::{Action, Spec};
 use crate::protocol::{CallId, Command, Entry, Fact, Input, Outcome, Work};
 use crate::session::Session;
 
-use super::executor::Executor;
+use super::executor::{Answer, Executor};
 use super::redact::Redactor;
 use super::{ArenaError, Attendance, Ending, SubmitError, size_limits};
 
@@ -39,7 +39,7 @@ pub(super) enum Message {
         /// What it waits for.
         asked: HostAsked,
         /// Where the answer goes. Dropped, it is no.
-        answer: oneshot::Sender<bool>,
+        answer: Answer,
     },
     /// Ends here and now, with the turn left open.
     Leave,
@@ -114,6 +114,7 @@ impl Driver {
         let mut entries = Vec::with_capacity(messages.len());
         let mut replies: Vec<(Reply, Result<u64, SubmitError>)> = Vec::new();
         for message in messages {
+            let mut waiting = None;
             let (event, reply) = match message {
                 Message::Command { command, reply } => match size_limits::command(command.into()) {
                     Ok(event) => (event, Some(reply)),
@@ -134,9 +135,7 @@ impl Driver {
                 // A sealed session waits for nothing, and its seal is the last thing it says.
                 Message::Outcome(_) | Message::Asked { .. } if self.session.sealed().is_some() => continue,
                 Message::Asked { asked, answer } => {
-                    if let Some(need) = asked.plan.connection() {
-                        self.executor.asked(asked.call, need.name().into_owned(), answer);
-                    }
+                    waiting = Some((asked.call, answer));
                     (ArenaEvent::HostAsked(asked), None)
                 }
                 Message::Outcome(outcome) => {
@@ -146,6 +145,9 @@ impl Driver {
             };
             let Ok(fact) = Fact::new(event) else { continue };
             let entry = self.handle(fact)?;
+            if let Some((call, answer)) = waiting.filter(|_| !entry.is_void()) {
+                self.executor.asked(call, entry.seq, answer);
+            }
             if let Some(reply) = reply {
                 let answer =
                     refusal(&entry).map_or(Ok(entry.seq), |reason| Err(SubmitError::Refused(reason)));
@@ -207,7 +209,7 @@ impl Driver {
             match event {
                 ArenaEvent::ParamsDropped(data) => self.executor.learn(&data.model, &data.names),
                 ArenaEvent::HostJudged(data) => {
-                    self.executor.settle(data.call, &data.need, data.action == Action::Allow);
+                    self.executor.settle(data.asked.seq, data.action == Action::Allow);
                 }
                 ArenaEvent::CallCancelled(data) => self.executor.cancel(data.call),
                 ArenaEvent::CallLost(data) => self.executor.cancel(data.call),

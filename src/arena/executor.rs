@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -25,6 +25,7 @@ use super::local_workers::LocalWorkers;
 use super::provider_pool::{Pooled, ProviderPool, provider_of};
 use super::redact::Redactor;
 use super::{ArenaPorts, Attendance};
+pub(super) use asks::Answer;
 use asks::{Awaited, CallAsks};
 use sink::CallSink;
 
@@ -119,15 +120,15 @@ impl Executor {
     }
 
     /// Keeps where the answer goes to what a running call asks for.
-    pub fn asked(&mut self, call: CallId, need: String, answer: oneshot::Sender<bool>) {
+    pub fn asked(&mut self, call: CallId, asked: u64, answer: Answer) {
         if self.running.contains_key(&call) {
-            self.awaited.add(call, need, answer);
+            self.awaited.add(call, asked, answer);
         }
     }
 
-    /// Tells a running call what was decided on its need.
-    pub fn settle(&mut self, call: CallId, need: &str, is_allowed: bool) {
-        self.awaited.settle(call, need, is_allowed);
+    /// Tells a running call what was decided on the question of this entry.
+    pub fn settle(&mut self, asked: u64, is_allowed: bool) {
+        self.awaited.settle(asked, is_allowed);
     }
 
     /// Tells a call to stop. Its one outcome still comes.

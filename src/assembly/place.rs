@@ -18,7 +18,8 @@ use crate::config::{Config, SandboxKind};
 use crate::eventlog::SessionLog;
 use crate::host_files;
 use crate::ports::{Checks as _, EventLog, Opens, Sandbox, TeamCache};
-use crate::protocol::event::CheckRan;
+use crate::protocol::effect::ToolCall;
+use crate::protocol::event::{CheckRan, Plan, PrepareResult, ToolUse};
 use crate::protocol::need::Need;
 use crate::protocol::spec::{
     Consent, PermissionLevel, Rule, SandboxSpec, Setting, Spec, ToolSpec, WorkspaceSpec,
@@ -28,7 +29,7 @@ pub use crate::sandbox::proof::{Proof, Verdict};
 use crate::sandbox::{SandboxChecks, crash_journal};
 use crate::session::Session;
 use crate::session::convergence::Scorers;
-use crate::toolvault::ToolVault;
+use crate::toolvault::{Plans, ToolVault};
 use crate::workspace::WorkspaceStore;
 
 /// What would confine the tools of a new session here, after it was started; how commands get what they see, and what it
@@ -62,6 +63,38 @@ async fn doors(sandbox: &dyn Sandbox) -> Vec<String> {
         });
     }
     seen
+}
+
+/// What a command line with these needs would be in a new session's sandbox, which is started for that; the inner error says
+/// why it would be refused.
+pub async fn command_plan(
+    config: &Config,
+    (line, needs): (&str, &[Need]),
+) -> Result<(SandboxSpec, Result<Plan, String>), WireError> {
+    keeps_apart(config, config.workspace())?;
+    let sandbox = confined(config, looked_at(config.sandbox(), config.workspace())).await?;
+    let needs: Vec<_> = needs.iter().map(Need::name).collect();
+    let call = ToolCall {
+        tool_use: ToolUse { answer: EventRef::fact(0), part: 0 },
+        spark: SparkId(0),
+        tool: "bash".to_owned(),
+        args: serde_json::json!({ "command": line, "needs": needs, "why": "to explain it" }),
+        bases: Vec::new(),
+        place: None,
+        denied: Vec::new(),
+        hosts: Vec::new(),
+        timeout_ms: SHELL_MS,
+        output_cap: 0,
+    };
+    let vault = ToolVault::builtin().map_err(|error| WireError::Internal(error.to_string()))?;
+    let prepared = vault.prepare(&call, &*sandbox, &Plans::default()).await;
+    let spec = sandbox.spec();
+    sandbox.close().await;
+    Ok((spec, match prepared.result {
+        PrepareResult::Ready(plan) => Ok(plan),
+        PrepareResult::Unfit(why) => Err(why),
+        PrepareResult::Unknown(_) => Err("it cannot be prepared".to_owned()),
+    }))
 }
 
 /// How long a person's own command may take, in milliseconds.

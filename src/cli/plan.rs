@@ -304,7 +304,8 @@ fn allowing(need: &str) -> Result<Rule, Failure> {
 
 /// The rules of a policy file.
 pub fn rules_in(path: &Path) -> Result<Vec<Rule>, Failure> {
-    let text = named_file(path, MAX_GIVEN_FILE)?;
+    // The table as a configuration has it is the same.
+    let text = named_file(path, MAX_GIVEN_FILE)?.replace("[[policy.rules]]", "[[rules]]");
     let policy: PolicyFile = toml::from_str(&text).map_err(|error| {
         let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
         Failure::usage(format!("`{}` line {line}: {}", path.display(), plain(error.message())))

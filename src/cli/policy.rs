@@ -25,7 +25,7 @@ pub async fn run(typed: PolicyArgs, environment: Environment, output: Output) ->
         Some(PolicyCommand::Rm { number }) => {
             let file = load(&WorkspaceArgs::default(), environment, output)?.places().kept_rules();
             match kept::remove(&file, number)? {
-                Some(rule) => output.say(&format!("removed rule {number}: {}", rule.name)),
+                Some(rule) => output.say(&format!("removed rule {number}: {}; sessions that run keep it until they end", rule.name)),
                 None => {
                     let words = format!("no rule with the number {number} was kept");
                     return Err(
@@ -109,7 +109,7 @@ async fn explained(typed: &ExplainArgs, environment: Environment, output: Output
         return output.json(&json!({
             "tool": call.tool, "object": call.object, "action": word(ruling.action), "rule": ruling.rule,
             "line": number(ruling.line), "level": explained.level.word(), "sandbox": explained.sandbox,
-            "commands": explained.commands, "opens": explained.opens,
+            "commands": explained.commands, "opens": explained.opens, "refused": explained.refused,
         }));
     }
     output.data(&shown(&words(&explained)))
@@ -130,11 +130,14 @@ fn words(explained: &Explained) -> String {
     let mut out = format!("needs     {}\nsandbox   {}\n", needs.join(", "), explained.sandbox);
     let has_line = explained.needs.iter().any(|need| matches!(need, Need::Command(_)));
     match &explained.commands {
-        Some(commands) => out += &format!("commands  {}\n", commands.join("  |  ")),
+        Some(commands) => out += &format!("commands  `{}`\n", commands.join("`, `")),
         None if has_line => out += "commands  not fully understood: no rule allows it by a pattern\n",
         None => {}
     }
-    let decides = explained.ruling().map(|ruling| ruling.line);
+    if let Some(why) = &explained.refused {
+        out += &format!("refused   {why}   <- decides\n");
+    }
+    let decides = explained.ruling().map(|ruling| ruling.line).filter(|_| explained.refused.is_none());
     for (line, ruling) in &explained.lines {
         let name = match line {
             Line::Denied => "deny rules".to_owned(),

@@ -1,7 +1,7 @@
 //! What the policy says to a call before it is made: the lines of the order of judgement, one by one.
 
 use crate::assembly::{self, WireError};
-use crate::config::{Config, SandboxKind};
+use crate::config::Config;
 use crate::protocol::event::{PathBase, Plan};
 use crate::protocol::need::Need;
 use crate::protocol::spec::{PermissionLevel, Risk, Rule};
@@ -31,6 +31,8 @@ pub struct Explained {
     pub commands: Option<Vec<String>>,
     /// Each line of the order with what it says, if it speaks.
     pub lines: Vec<(Line, Option<Ruling>)>,
+    /// Why the call would be refused before it is judged, in the sandbox of here.
+    pub refused: Option<String>,
     /// The needs that `--yes` does not answer.
     pub opens: Vec<String>,
 }
@@ -42,35 +44,31 @@ impl Explained {
     }
 }
 
-/// Judges a call as a new session here would. `rules` are those besides the configuration's.
+/// Judges a call as a new session here would. `rules` are those besides the configuration's. A command is prepared as the
+/// session would prepare it; of another call it is what its words say.
 pub async fn explain(config: &Config, call: &Call, rules: &[Rule]) -> Result<Explained, WireError> {
-    let mut needs = call.needs.clone();
-    let risk = risk_of(&call.tool)?;
-    let file = || PathBase { path: call.object.clone(), sha256: None };
-    needs.insert(
-        0,
-        match risk {
-            Risk::Read => Need::Read(file()),
-            Risk::Write => Need::Write(file()),
-            _ if call.tool == "bash" => Need::Command(call.object.clone()),
-            _ => Need::Tool(call.object.clone()),
-        },
-    );
     let mut all = config.policy();
     all.add(rules);
     policy::check(&all).map_err(WireError::Policy)?;
-    let open = Shelter::default();
-    let (shelter, kind) = match config.sandbox() {
-        SandboxKind::None => (open, "none".to_owned()),
-        _ => match assembly::sandbox(config).await {
-            Ok((spec, _)) => {
-                (Shelter { confines: spec.confines(), holds_plans: spec.is_confining() }, spec.kind)
+    let (mut plan, mut refused) = (in_words(call)?, None);
+    let line = if call.tool == "bash" { call.object.as_str() } else { "true" };
+    let planned = assembly::command_plan(config, (line, &call.needs)).await;
+    let (shelter, kind) = match planned {
+        Ok((spec, planned)) => {
+            match planned {
+                Ok(prepared) if call.tool == "bash" => plan = prepared,
+                Err(why) if call.tool == "bash" => refused = Some(why),
+                _ => {}
             }
-            Err(error) => (open, format!("none available: {error}")),
-        },
+            (Shelter { confines: spec.confines(), holds_plans: spec.is_confining() }, spec.kind)
+        }
+        Err(error) => {
+            // Then no session begins either.
+            refused = Some(error.to_string());
+            (Shelter::default(), "none available".to_owned())
+        }
     };
     let rights = Rights { policy: &all, grants: &[], level: config.permission(), read_only: false, shelter };
-    let plan = Plan { needs, cwd: String::new(), preview: String::new(), risk, digest: String::new() };
     let opens =
         policy::opens(&rights, &call.tool, &plan).iter().map(|need| need.name().into_owned()).collect();
     Ok(Explained {
@@ -78,9 +76,24 @@ pub async fn explain(config: &Config, call: &Call, rules: &[Rule]) -> Result<Exp
         sandbox: kind,
         commands: plan.command().and_then(policy::understood),
         lines: policy::lines(&rights, &call.tool, &plan).collect(),
+        refused,
         opens,
         needs: plan.needs,
     })
+}
+
+/// A call as its words say it.
+fn in_words(call: &Call) -> Result<Plan, WireError> {
+    let risk = risk_of(&call.tool)?;
+    let file = || PathBase { path: call.object.clone(), sha256: None };
+    let first = match risk {
+        Risk::Read => Need::Read(file()),
+        Risk::Write => Need::Write(file()),
+        _ if call.tool == "bash" => Need::Command(call.object.clone()),
+        _ => Need::Tool(call.object.clone()),
+    };
+    let needs = std::iter::once(first).chain(call.needs.iter().cloned()).collect();
+    Ok(Plan { needs, cwd: String::new(), preview: String::new(), risk, digest: String::new() })
 }
 
 /// What a built-in tool may do; any other may do anything.

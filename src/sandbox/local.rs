@@ -213,6 +213,9 @@ impl LocalSandbox {
             Some("host" | "port") => !self.has_namespaces,
             _ => !matches!(name.as_str(), "git" | "unconfined"),
         };
+        if opens.ports.contains(&network::PORT) {
+            return Some(format!("`port:{}` is not available: agon's proxy has it inside", network::PORT));
+        }
         if let Some(name) = opens.names().find(is_closed) {
             return Some(format!("`{name}` is not available in the sandbox `{}`", self.spec().kind));
         }
@@ -389,7 +392,13 @@ impl LocalSandbox {
         let call = keeps.then(|| self.keeper.begin(&self.found)).transpose()?;
         // Where the workspace is read-only no need is opened, so no person is asked.
         let asks = live.asks().filter(|_| !self.options.read_only);
-        let network = || CallNetwork::of(&exec, &self.options.wire, &self.view.origins, asks);
+        let mut opens = exec.opens.clone();
+        if self.options.read_only {
+            // What listens on this machine could be changed through its port.
+            opens.rules.retain(|rule| !rule.need.starts_with("port:"));
+        }
+        let what = (&opens, exec.command.as_str());
+        let network = || CallNetwork::of(what, &self.options.wire, &self.view.origins, asks);
         let network = self.has_namespaces.then(network).transpose()?;
         let (network, live) = (network.as_ref(), &MaskedLive(live, network.as_ref()));
         let plan = self.plan(&exec, &directory, more, network);

@@ -224,7 +224,8 @@ impl Proxy {
     }
 
     async fn connect(&self, target: &Target, client: Option<&str>) -> Result<Counted, Refusal> {
-        match self.rules.judge(target) {
+        let verdict = self.rules.judge(target);
+        match verdict {
             Verdict::Deny => return Err(Refusal::Denied),
             Verdict::Ask => self.ask(target, client).await?,
             Verdict::Allow => {}
@@ -239,7 +240,11 @@ impl Proxy {
         };
         let mut refusal = Refusal::Unreachable("its name has no address".to_owned());
         for address in addresses {
-            if let Err(what) = self.rules.may_connect(target, address) {
+            // Who was asked about an address has answered for it.
+            let is_answered = verdict == Verdict::Ask && target.address().is_some();
+            if let Err(what) = self.rules.may_connect(target, address)
+                && (!is_answered || self.rules.denies(target, address))
+            {
                 refusal = Refusal::Closed(address.to_canonical(), what);
                 continue;
             }

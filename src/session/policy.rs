@@ -12,7 +12,7 @@ use crate::protocol::need::Need;
 use crate::protocol::spec::{Action, Policy, Risk, Rule};
 use crate::protocol::text::glob_literal;
 
-pub use commands::{restored, understood, understood_unquoted};
+pub use commands::{restored, said, understood};
 pub use hosts::on_hosts;
 pub use judge::{Line, Rights, Ruling, Shelter, judge, lines, opens};
 
@@ -97,6 +97,10 @@ pub fn check(policy: &Policy) -> Result<(), String> {
     for rule in &policy.rules {
         let fields = [("tool", &rule.tool), ("command", &rule.command), ("path", &rule.path)];
         let named = fields.into_iter().filter_map(|(field, pattern)| Some((field, pattern.as_ref()?)));
+        if let Some(unknown) = rule.needs.iter().find(|pattern| !may_be_a_need(pattern)) {
+            let known = "`host:`, `port:`, `tool:`, `git` or `unconfined`";
+            return Err(format!("rule `{}`: `{unknown}` under `needs` names no need; expected {known}", rule.name));
+        }
         for (field, pattern) in named.chain(rule.needs.iter().map(|pattern| ("needs", pattern))) {
             if glob(pattern, false).is_err() {
                 return Err(format!("rule `{}`: `{field} = \"{pattern}\"` is not a glob pattern", rule.name));
@@ -106,13 +110,24 @@ pub fn check(policy: &Policy) -> Result<(), String> {
     Ok(())
 }
 
+/// False for a pattern that fits no need, because what is before its first colon or wildcard is none.
+fn may_be_a_need(pattern: &str) -> bool {
+    let kind = pattern.split(':').next().unwrap_or_default();
+    let known = ["host", "port", "tool", "git", "unconfined"];
+    kind.contains(['*', '?', '[', '{', '\\']) || known.iter().any(|known| kind.eq_ignore_ascii_case(known))
+}
+
 fn matches(rule: &Rule, tool: &str, plan: &Plan) -> bool {
     circumstances_fit(rule, tool, plan) && needs_fit(rule, plan)
 }
 
 fn circumstances_fit(rule: &Rule, tool: &str, plan: &Plan) -> bool {
     let tool_fits = rule.tool.as_deref().is_none_or(|pattern| fits(pattern, tool, rule.action));
-    let risk_fits = rule.risk.is_none_or(|risk| risk == plan.risk);
+    // What forbids a risk forbids every need that has it.
+    let is_of_a_need = |risk| plan.needs.iter().any(|need| need.risk() == Some(risk));
+    let risk_fits = rule
+        .risk
+        .is_none_or(|risk| risk == plan.risk || (rule.action != Action::Allow && is_of_a_need(risk)));
     let cwd_fits = rule.cwd.as_ref().is_none_or(|cwd| *cwd == plan.cwd);
     let call_fits = rule.call.as_ref().is_none_or(|digest| *digest == plan.digest);
     tool_fits && risk_fits && cwd_fits && call_fits
@@ -123,17 +138,19 @@ pub fn covers(rule: &Rule, tool: &str, plan: &Plan) -> bool {
     rule.action == Action::Allow && matches(rule, tool, plan)
 }
 
+/// A need that leaves the sandbox, or changes the repository, which a rule allows and the call it was given for has not.
+pub fn allows_more(rule: &Rule, plan: &Plan) -> Option<Need> {
+    let is_like = |need: &Need, other: &Need| std::mem::discriminant(need) == std::mem::discriminant(other);
+    let is_new = |need: &Need| !plan.needs.iter().any(|has| is_like(has, need));
+    [Need::Unconfined, Need::Git, Need::Port(1)].into_iter().find(|need| is_new(need) && other_fits(rule, need))
+}
+
 /// True for a rule that allows this need of a call by its name, where it fits whatever else the rule speaks of.
 fn names(rule: &Rule, need: &Need, tool: &str, plan: &Plan) -> bool {
-    let line_fits = |line: &str| {
-        let one = |command: &String| command_fits(rule, &Need::Command(command.clone()));
-        let whole = command_fits(rule, &Need::Command(line.to_owned()));
-        whole || understood(line).is_some_and(|commands| commands.iter().all(one))
-    };
     rule.action == Action::Allow
         && other_fits(rule, need)
         && circumstances_fit(rule, tool, plan)
-        && (rule.command.is_none() || plan.command().is_some_and(line_fits))
+        && (rule.command.is_none() || plan.command().is_some_and(|line| line_fits(rule, line)))
         && (rule.path.is_none()
             || plan.needs.iter().all(|need| need.path().is_none() || path_fits(rule, need)))
 }
@@ -144,9 +161,11 @@ fn needs_fit(rule: &Rule, plan: &Plan) -> bool {
     let command = |need: &Need| matches!(need, Need::Command(_)) && command_fits(rule, need);
     let other = |need: &Need| other_fits(rule, need);
     let any = |fits: &dyn Fn(&Need) -> bool| plan.needs.iter().any(fits);
+    // An allow for commands says what they may need, and not what they must.
+    let may_need = rule.action == Action::Allow && rule.command.is_some();
     let is_met = (rule.path.is_none() || any(&path))
         && (rule.command.is_none() || any(&command))
-        && (rule.needs.is_empty() || any(&other));
+        && (rule.needs.is_empty() || may_need || any(&other));
     // The files of such a command are named in its line already.
     let is_of_command =
         |need: &Need| need.path().is_some() && rule.command.is_some() && judge::puts_back(plan);
@@ -168,6 +187,12 @@ fn is_covered(rule: &Rule, need: &Need) -> bool {
 fn path_fits(rule: &Rule, need: &Need) -> bool {
     let pattern = rule.path.as_deref();
     pattern.zip(need.path()).is_some_and(|(pattern, base)| fits(pattern, &base.path, rule.action))
+}
+
+/// True for a line that a rule over commands fits, as a whole or command by command.
+fn line_fits(rule: &Rule, line: &str) -> bool {
+    let fits = |line: &str| command_fits(rule, &Need::Command(line.to_owned()));
+    fits(line) || understood(line).is_some_and(|commands| commands.iter().all(|one| fits(one)))
 }
 
 fn command_fits(rule: &Rule, need: &Need) -> bool {

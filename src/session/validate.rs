@@ -116,6 +116,10 @@ impl Session {
         policy::check(&Policy { rules: vec![rule.clone()] })?;
         let tool = self.asked(tool_use).map(|(name, _)| name).unwrap_or_default();
         let plan = self.plan(prepared);
+        if let Some(more) = plan.and_then(|plan| policy::allows_more(rule, plan)) {
+            let name = more.name();
+            return Err(format!("the rule `{}` would allow `{name}` as well, which is not asked for", rule.name));
+        }
         if plan.is_some_and(|plan| policy::covers(rule, tool, plan)) {
             return Ok(());
         }
@@ -124,7 +128,8 @@ impl Session {
         let why = match is_one {
             true => "",
             false => {
-                ": a pattern allows one plain command, and this line does more; allow the whole line as it is"
+                ": a pattern allows a plain command, and this line has more than one or is not understood; allow the whole \
+                 line as it is"
             }
         };
         Err(format!("the rule `{}` does not allow the call it answers{why}", rule.name))

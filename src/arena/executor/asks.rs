@@ -2,6 +2,7 @@
 //! for as long as a question waits.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ pub(super) struct CallAsks {
     order: PreparedUse,
     inbox: mpsc::Sender<Message>,
     /// Questions that wait for an answer.
-    open: watch::Sender<usize>,
+    open: Arc<watch::Sender<usize>>,
     /// Questions that it may still ask; none once a person did not answer one in time.
     left: AtomicUsize,
     /// How long a question waits.
@@ -39,24 +40,33 @@ pub(super) struct CallAsks {
 
 impl CallAsks {
     pub fn new(work: &Work, order: PreparedUse, inbox: mpsc::Sender<Message>) -> Self {
-        let (open, left) = (watch::Sender::new(0), AtomicUsize::new(MOST));
+        let (open, left) = (Arc::new(watch::Sender::new(0)), AtomicUsize::new(MOST));
         CallAsks { call: work.call, attempt: work.attempt, order, inbox, open, left, patience: PATIENCE }
     }
 }
 
-/// A question that is open as long as this value.
-struct Open<'a>(&'a watch::Sender<usize>);
+/// Where the answer to a question goes. The question is open as long as this value, whoever still waits for it.
+pub(in crate::arena) struct Answer {
+    to: Option<oneshot::Sender<bool>>,
+    open: Arc<watch::Sender<usize>>,
+}
 
-impl<'a> Open<'a> {
-    fn of(open: &'a watch::Sender<usize>) -> Self {
-        open.send_modify(|open| *open += 1);
-        Open(open)
+impl Answer {
+    fn of(asks: &CallAsks) -> (Self, oneshot::Receiver<bool>) {
+        asks.open.send_modify(|open| *open += 1);
+        let (to, answered) = oneshot::channel();
+        (Answer { to: Some(to), open: Arc::clone(&asks.open) }, answered)
+    }
+
+    fn send(mut self, is_allowed: bool) {
+        // A call that has ended no longer waits.
+        let _ = self.to.take().map(|to| to.send(is_allowed));
     }
 }
 
-impl Drop for Open<'_> {
+impl Drop for Answer {
     fn drop(&mut self) {
-        self.0.send_modify(|open| *open -= 1);
+        self.open.send_modify(|open| *open -= 1);
     }
 }
 
@@ -70,8 +80,7 @@ impl Asks for CallAsks {
         let plan = Plan { needs: vec![need], cwd, preview, risk, digest };
         let tool_use = self.order.tool_use;
         let asked = HostAsked { call: self.call, attempt: self.attempt, tool_use, plan };
-        let _open = Open::of(&self.open);
-        let (answer, answered) = oneshot::channel();
+        let (answer, answered) = Answer::of(self);
         // A driver that is gone answers nothing.
         let sent = self.inbox.send(Message::Asked { asked, answer }).await;
         sent.ok()?;
@@ -109,34 +118,30 @@ impl Asks for CallAsks {
     }
 }
 
-/// Where answers go that are awaited, by call and need.
+/// Where answers go that are awaited, by the entry of the question.
 #[derive(Default)]
-pub(super) struct Awaited(BTreeMap<CallId, Vec<(String, oneshot::Sender<bool>)>>);
+pub(super) struct Awaited(BTreeMap<u64, (CallId, Answer)>);
 
 impl Awaited {
-    pub fn add(&mut self, call: CallId, need: String, answer: oneshot::Sender<bool>) {
-        self.0.entry(call).or_default().push((need, answer));
+    pub fn add(&mut self, call: CallId, asked: u64, answer: Answer) {
+        self.0.insert(asked, (call, answer));
     }
 
-    /// Tells a call what was decided on its need.
-    pub fn settle(&mut self, call: CallId, need: &str, is_allowed: bool) {
-        let Some(open) = self.0.get_mut(&call) else { return };
-        for (_, answer) in open.extract_if(.., |(asked, _)| asked == need) {
-            // A call that has ended no longer waits.
-            let _ = answer.send(is_allowed);
+    /// Tells a call what was decided on its question.
+    pub fn settle(&mut self, asked: u64, is_allowed: bool) {
+        if let Some((_, answer)) = self.0.remove(&asked) {
+            answer.send(is_allowed);
         }
     }
 
-    /// Forgets a call, which answers it with no.
+    /// Forgets a call, whose questions get no answer.
     pub fn forget(&mut self, call: CallId) {
-        self.0.remove(&call);
+        self.0.retain(|_, (asks, _)| *asks != call);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::protocol::EventRef;
     use crate::protocol::event::ToolUse;
@@ -145,7 +150,7 @@ mod tests {
         let (inbox, heard) = mpsc::channel(MOST);
         let tool_use = ToolUse { answer: EventRef::fact(2), part: 0 };
         let order = PreparedUse { tool_use, prepared: EventRef::fact(3), digest: "d".to_owned() };
-        let (open, left) = (watch::Sender::new(0), AtomicUsize::new(MOST));
+        let (open, left) = (Arc::new(watch::Sender::new(0)), AtomicUsize::new(MOST));
         (Arc::new(CallAsks { call: CallId(7), attempt: 1, order, inbox, open, left, patience }), heard)
     }
 
@@ -165,10 +170,10 @@ mod tests {
             let worked = asks.worked(Duration::from_millis(1));
             let waited = tokio::time::timeout(Duration::from_millis(100), worked).await;
             assert!(waited.is_err(), "no time of the call has passed");
-            awaited.add(fact.call, need.clone(), answer);
-            awaited.settle(fact.call, "host:other", true);
+            awaited.add(fact.call, 7, answer);
+            awaited.settle(6, true);
             match is_allowed {
-                Some(is_allowed) => awaited.settle(fact.call, &need, is_allowed),
+                Some(is_allowed) => awaited.settle(7, is_allowed),
                 None => awaited.forget(fact.call),
             }
             assert_eq!(asked.await.unwrap(), is_allowed);
@@ -177,13 +182,24 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_question_that_no_connection_waits_for_any_more_stops_no_time_once_it_is_answered() {
+        let (asks, mut heard) = asks(PATIENCE);
+        let gone = asks.ask(Need::Host("a.example".to_owned()), "connect".to_owned());
+        // It is asked, and then its client leaves.
+        assert!(timeout(Duration::from_millis(20), gone).await.is_err());
+        let Some(Message::Asked { answer, .. }) = heard.recv().await else { panic!() };
+        let worked = timeout(Duration::from_millis(50), asks.worked(Duration::from_millis(1))).await;
+        assert!(worked.is_err(), "it is still open");
+        answer.send(true);
+        asks.worked(Duration::from_millis(1)).await;
+    }
+
+    #[tokio::test]
     async fn who_does_not_answer_in_time_is_asked_no_more_and_a_call_asks_only_so_much() {
         let host = |name: &str| Need::Host(name.to_owned());
         let (absent, mut heard) = asks(Duration::from_millis(20));
         let (asked, _open) = tokio::join!(absent.ask(host("a.example"), String::new()), heard.recv());
         assert_eq!(asked, None, "the time that a question waits is over");
-        absent.worked(Duration::from_millis(1)).await;
-        let _forgotten = Open::of(&absent.open);
         absent.worked(Duration::from_millis(1)).await;
         assert_eq!(absent.ask(host("b.example"), String::new()).await, None);
         assert!(heard.is_empty(), "nobody is asked who did not answer before");

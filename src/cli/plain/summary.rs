@@ -81,8 +81,13 @@ fn question_words(board: &Board) -> impl Iterator<Item = String> {
 /// The calls that wait for an answer.
 fn ask_words(board: &Board) -> Option<String> {
     let target = |target| visible::collapsed(&visible::shown(target));
-    let open =
-        board.approvals.iter().map(|ask| format!("{}: {} ({})", ask.tool, target(&ask.target), ask.call));
+    let needs = |opens: &[String]| match opens {
+        [] => String::new(),
+        opens => format!(", needs {}", opens.join(", ")),
+    };
+    let open = board.approvals.iter();
+    let open = open
+        .map(|ask| format!("{}: {} ({}{})", ask.tool, target(&ask.target), ask.call, needs(&ask.opens)));
     (!board.approvals.is_empty()).then(|| open.collect::<Vec<_>>().join(", "))
 }
 

@@ -10,17 +10,17 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 
 use super::door::{Door, MOST};
-use crate::ports::{Asks, Exec, ExecEnd, Live};
+use crate::ports::{Asks, ExecEnd, Live, Opens};
 use crate::protocol::Lane;
 use crate::protocol::effect::HostRule;
 use crate::protocol::need::Need;
 use crate::protocol::spec::Action;
-use crate::sandbox::proxy::judge::{HostRules, Target};
+use crate::sandbox::proxy::judge::{HostRules, Target, forbidding};
 use crate::sandbox::proxy::origins::Origins;
 use crate::sandbox::proxy::{Asker, HostUse, Proxy, Wire};
 
 /// Where the proxy is reached on a call's loopback: above the ports that the system gives out by itself.
-const PORT: u16 = 61_128;
+pub const PORT: u16 = 61_128;
 /// What is in place of the token in what a command says.
 const MASKED: &str = "[the proxy's token]";
 
@@ -48,12 +48,12 @@ enum Patience {
 impl CallNetwork {
     /// What was opened for the call, what rules say of hosts, and who is asked about others.
     pub fn of(
-        exec: &Exec,
+        (opens, command): (&Opens, &str),
         wire: &Arc<dyn Wire>,
         origins: &Arc<Origins>,
         asks: Option<Arc<dyn Asks>>,
     ) -> Result<Self, String> {
-        let (opens, mut rules) = (&exec.opens, HostRules::default());
+        let mut rules = HostRules::default();
         for host in &opens.hosts {
             rules.add(Action::Allow, &Need::Host(host.clone()).name());
         }
@@ -62,8 +62,7 @@ impl CallNetwork {
         }
         origins.targets().for_each(|target| rules.add_own(target.clone()));
         let mut ports = opens.ports.clone();
-        ports.extend(ports_of(&opens.rules));
-        ports.retain(|port| *port != PORT);
+        ports.extend(ports_of(&opens.rules).filter(|port| *port != PORT));
         ports.sort_unstable();
         ports.dedup();
         if ports.len() >= MOST {
@@ -74,7 +73,7 @@ impl CallNetwork {
             None if rules.allow_some() => Patience::Usual,
             None => Patience::None,
         };
-        let asker = asks.map(|asks| asker(asks, Arc::clone(origins), exec.command.clone()));
+        let asker = asks.map(|asks| asker(asks, Arc::clone(origins), command.to_owned()));
         let proxy = Proxy::new(rules, Arc::clone(wire), asker)?.through(origins.upstream().cloned());
         Ok(CallNetwork { proxy: Arc::new(proxy), origins: Arc::clone(origins), ports, patience })
     }
@@ -164,15 +163,16 @@ fn asker(asks: Arc<dyn Asks>, origins: Arc<Origins>, command: String) -> Asker {
     })
 }
 
-/// The ports that rules allow by their number and none denies.
+/// The ports that rules allow by their number and none forbids.
 fn ports_of(rules: &[HostRule]) -> impl Iterator<Item = u16> {
-    let of = |rule: &HostRule| rule.need.strip_prefix("port:").and_then(|port| port.parse::<u16>().ok());
-    let is_denied = move |port: u16| {
-        let denies = |rule: &HostRule| of(rule) == Some(port) || matches!(rule.need.as_str(), "port:*" | "*");
-        rules.iter().any(|rule| rule.action != Action::Allow && denies(rule))
+    let forbids: Vec<_> =
+        rules.iter().filter(|rule| rule.action != Action::Allow).map(|rule| forbidding(&rule.need)).collect();
+    let is_free = move |port: &u16| {
+        let name = Need::Port(*port).name();
+        *port != 0 && !forbids.iter().any(|glob| glob.as_ref().is_none_or(|glob| glob.is_match(&*name)))
     };
-    let allowed = rules.iter().filter(|rule| rule.action == Action::Allow).filter_map(of);
-    allowed.filter(move |port| *port != 0 && !is_denied(*port))
+    let allowed = rules.iter().filter(|rule| rule.action == Action::Allow);
+    allowed.filter_map(|rule| rule.need.strip_prefix("port:")?.parse().ok()).filter(is_free)
 }
 
 /// Serves a call's sockets while it runs.

@@ -11,6 +11,9 @@ use crate::protocol::spec::Action;
 /// Ports that a rule for a host opens without naming them: HTTPS and HTTP.
 pub const USUAL_PORTS: [u16; 2] = [443, 80];
 
+/// Why an address is closed that a rule names.
+const DENIED: &str = "an address that a rule denies";
+
 /// Where a command wants to connect.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Target {
@@ -74,6 +77,8 @@ pub enum Verdict {
 #[derive(Clone, Debug, Default)]
 pub struct HostRules {
     rules: Vec<HostRule>,
+    /// What forbids, as globs over whole needs: it counts however it is written.
+    forbids: Vec<(Action, Option<GlobMatcher>)>,
     /// Servers of the user's own configuration, such as a mirror: their address and port may be any.
     own: Vec<Target>,
 }
@@ -104,6 +109,11 @@ impl HostRules {
     /// Adds a rule by what it says of needs: `host:NAME`, `host:NAME:PORT`, `host:ADDRESS`, `host:NETWORK/BITS`, or `*`;
     /// `*` in a name is anything. Patterns of other needs are left out.
     pub fn add(&mut self, action: Action, need: &str) {
+        if action != Action::Allow {
+            self.forbids.push((action, forbidding(need)));
+        }
+        // A grant has an address's brackets as literals.
+        let need = &need.replace("[[]", "[").replace("[]]", "]");
         let pattern = match need.strip_prefix("host:") {
             Some(pattern) => pattern,
             None if need == "*" => need,
@@ -122,7 +132,11 @@ impl HostRules {
     pub fn judge(&self, target: &Target) -> Verdict {
         let is_own = self.own.contains(target);
         let fits = |rule: &&HostRule| rule.names(target, is_own);
-        match self.rules.iter().filter(fits).map(|rule| rule.action).max() {
+        let names = [format!("host:{}", target.host), format!("host:{}", target.bracketed()), format!("host:{target}")];
+        let is_named = |glob: &GlobMatcher| names.iter().any(|name| glob.is_match(name));
+        let forbids = self.forbids.iter().filter(|(_, glob)| glob.as_ref().is_none_or(is_named));
+        let actions = self.rules.iter().filter(fits).map(|rule| rule.action);
+        match actions.chain(forbids.map(|(action, _)| *action)).max() {
             Some(Action::Allow) => Verdict::Allow,
             Some(Action::Ask) | None => Verdict::Ask,
             Some(_) => Verdict::Deny,
@@ -140,16 +154,28 @@ impl HostRules {
         };
         match self.rules.iter().filter(names).map(|rule| rule.action).max() {
             Some(Action::Allow) => Ok(()),
-            Some(_) => Err("an address that a rule denies"),
+            Some(_) => Err(DENIED),
             None if self.own.contains(target) => Ok(()),
             None => closed(address).map_or(Ok(()), Err),
         }
+    }
+
+    /// True where a rule forbids this address by itself.
+    pub fn denies(&self, target: &Target, address: IpAddr) -> bool {
+        self.may_connect(target, address) == Err(DENIED)
     }
 
     /// True when a rule allows any host.
     pub fn allow_some(&self) -> bool {
         self.rules.iter().any(|rule| rule.action == Action::Allow)
     }
+}
+
+/// The glob of a pattern that forbids, as the policy reads it; none for one that cannot be read, which forbids everything.
+pub fn forbidding(need: &str) -> Option<GlobMatcher> {
+    let mut glob = GlobBuilder::new(need);
+    glob.case_insensitive(true).literal_separator(false).backslash_escape(true).empty_alternates(true);
+    glob.build().ok().map(|glob| glob.compile_matcher())
 }
 
 impl HostRule {
@@ -269,6 +295,14 @@ mod tests {
             (&[(Action::Allow, "*"), (Action::Deny, "host:*.evil.example")], "x.EVIL.example", 80, Deny),
             (&[(Action::Allow, "host:x:9"), (Action::Deny, "host:x")], "x", 9, Deny),
             (&[(Action::Allow, "*"), (Action::Ask, "host:x")], "x", 443, Ask),
+            (&[(Action::Allow, "host:x"), (Action::Deny, "host*")], "x", 443, Deny),
+            (&[(Action::Allow, "host:x"), (Action::Deny, "HOST:X")], "x", 443, Deny),
+            (&[(Action::Allow, "host:x"), (Action::Deny, "{host,port}:*")], "x", 443, Deny),
+            (&[(Action::Allow, "host:x"), (Action::Deny, "**")], "x", 443, Deny),
+            (&[(Action::Allow, "host:a.x"), (Action::Deny, "host:{,*.}x")], "a.x", 443, Deny),
+            (&[(Action::Allow, "host:x"), (Action::Deny, "host:{,*.}x")], "x", 443, Deny),
+            (&[(Action::Allow, "host:x"), (Action::Deny, "port:*")], "x", 443, Allow),
+            (&[(Action::Allow, "host:[[]fd00::5[]]:8080")], "[fd00::5]", 8080, Allow),
             (&[], "x", 443, Ask),
         ] {
             assert_eq!(rules(rows).judge(&target(host, port)), expected, "{rows:?} {host}:{port}");

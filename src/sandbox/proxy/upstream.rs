@@ -58,7 +58,8 @@ impl Upstream {
             let rest = target.host.strip_suffix(name.as_str());
             rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
         };
-        target.address().is_none() && !self.except.iter().any(is_beneath)
+        let is_here = target.host == "localhost" || target.host.ends_with(".localhost");
+        target.address().is_none() && !is_here && !self.except.iter().any(is_beneath)
     }
 
     /// Asks it for a tunnel over a connection to it.
@@ -119,7 +120,7 @@ mod tests {
                 && !serves("corp")
                 && !serves("b.a.lan")
         );
-        assert!(!serves("203.0.113.1"), "an address is reached itself");
+        assert!(!serves("203.0.113.1") && !serves("localhost") && !serves("x.localhost"), "reached itself");
         assert_eq!(of(&[("https_proxy", "socks5://x:1")]), None);
         assert_eq!(of(&[("https_proxy", ""), ("http_proxy", "proxy.example")]).unwrap().target.port, 80);
         assert_eq!(of(&[]), None);

@@ -131,26 +131,31 @@ fn read_only(rights: &Rights<'_>, _: &str, plan: &Plan) -> Option<Ruling> {
     Some(Ruling { why: Some(advice.to_owned()), ..ruling })
 }
 
-/// What a person granted when asked answers such a rule for the session.
+/// What a person granted when asked answers such a rule for the session, if it was this very call; a pattern does not.
 fn asked(rights: &Rights<'_>, tool: &str, plan: &Plan) -> Option<Ruling> {
     let rule = strongest(rights, Action::Ask, tool, plan)?;
-    let is_granted = rights.grants.iter().any(|grant| covers(grant, tool, plan));
+    let is_this_call = |grant: &Rule| *grant == Rule::granting(grant.name.clone(), tool, plan);
+    let is_granted = rights.grants.iter().any(|grant| covers(grant, tool, plan) && is_this_call(grant));
     (!is_granted).then(|| by(rule, Line::Asked))
 }
 
 /// One rule or grant for the whole call, or one for each simple command of its line.
 fn allowed(rights: &Rights<'_>, tool: &str, plan: &Plan) -> Option<Ruling> {
-    let one = |plan: &Plan| {
-        let granted = || rights.grants.iter().find(|grant| covers(grant, tool, plan));
-        strongest(rights, Action::Allow, tool, plan).or_else(granted)
+    let one = |plan: &Plan, moves: bool| {
+        // What holds for one folder says nothing of a command that runs in another.
+        let stays = |rule: &&Rule| (!moves || rule.cwd.is_none()) && covers(rule, tool, plan);
+        let rules = rights.policy.rules.iter().filter(stays);
+        rules.max_by_key(|rule| rule.priority).or_else(|| rights.grants.iter().find(stays))
     };
-    if let Some(rule) = one(plan) {
+    if let Some(rule) = one(plan, false) {
         return Some(by(rule, Line::Allowed));
     }
     let commands = plan.command().and_then(understood).filter(|commands| commands.len() > 1)?;
+    let moves = |command: &String| matches!(command.split(' ').next(), Some("cd" | "pushd" | "popd"));
+    let moves = commands.iter().any(moves);
     let mut names: Vec<&str> = Vec::new();
     for command in &commands {
-        let name = one(&with_command(plan, command))?.name.as_str();
+        let name = one(&with_command(plan, command), moves)?.name.as_str();
         if !names.contains(&name) {
             names.push(name);
         }

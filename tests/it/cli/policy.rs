@@ -46,7 +46,7 @@ fn explain_names_the_line_that_decides() {
         explained(&env, &["bash: cargo add x", "--need", "host:example.org", "--allow", "host:*.org"]);
     assert_eq!(found["opens"].to_string(), "[]");
     let ran = env.run(&["policy", "explain", "bash: cargo test; rm -rf /", "--sandbox", "none"]);
-    assert!(ran.stdout.contains("commands  cargo test  |  rm -rf /"), "{ran}");
+    assert!(ran.stdout.contains("commands  `cargo test`, `rm -rf /`"), "{ran}");
     assert!(ran.stdout.contains("ask: default: running commands is asked about   <- decides"), "{ran}");
     for bad in ["cargo test", "bash:", ": x"] {
         assert_eq!(env.run(&["policy", "explain", bad]).code, 2, "{bad}");
