@@ -38,7 +38,9 @@ pub use error::WireError;
 pub(crate) use error::in_shell;
 pub use fork::{ForkPlan, Instead, fork, open_copy};
 pub use lock::WorkspaceLock;
-pub use place::{Proof, Verdict, builtin_tools, command_plan, holds_no_own_files, prove, run_command, sandbox};
+pub use place::{
+    Proof, Verdict, builtin_tools, command_plan, holds_no_own_files, prove, run_command, sandbox,
+};
 pub use prepared::Prepared;
 pub use providers::is_demo;
 pub use sessions::{Read, Sessions};

@@ -122,9 +122,11 @@ impl Unconfined {
     /// The same for files that are open already.
     fn of(files: Arc<WorkspaceFiles>) -> Self {
         let mut environment = passed_on();
-        environment.extend(OUTSIDE.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?))));
+        environment
+            .extend(OUTSIDE.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?))));
         // A proxy's password is no command's to see.
-        environment.retain(|name, value| !(name == "TMPDIR" && value.is_empty()) && !is_proxy_with_key(name, value));
+        environment
+            .retain(|name, value| !(name == "TMPDIR" && value.is_empty()) && !is_proxy_with_key(name, value));
         environment.entry("PATH".to_owned()).or_insert_with(|| "/usr/local/bin:/usr/bin:/bin".to_owned());
         environment.insert("TERM".to_owned(), "dumb".to_owned());
         Unconfined { files, environment }

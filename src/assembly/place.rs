@@ -24,6 +24,7 @@ use crate::protocol::need::Need;
 use crate::protocol::spec::{
     Consent, PermissionLevel, Rule, SandboxSpec, Setting, Spec, ToolSpec, WorkspaceSpec,
 };
+use crate::protocol::{EventRef, SparkId};
 use crate::sandbox::proof::{self, Stage};
 pub use crate::sandbox::proof::{Proof, Verdict};
 use crate::sandbox::{SandboxChecks, crash_journal};
@@ -90,11 +91,14 @@ pub async fn command_plan(
     let prepared = vault.prepare(&call, &*sandbox, &Plans::default()).await;
     let spec = sandbox.spec();
     sandbox.close().await;
-    Ok((spec, match prepared.result {
-        PrepareResult::Ready(plan) => Ok(plan),
-        PrepareResult::Unfit(why) => Err(why),
-        PrepareResult::Unknown(_) => Err("it cannot be prepared".to_owned()),
-    }))
+    Ok((
+        spec,
+        match prepared.result {
+            PrepareResult::Ready(plan) => Ok(plan),
+            PrepareResult::Unfit(why) => Err(why),
+            PrepareResult::Unknown(_) => Err("it cannot be prepared".to_owned()),
+        },
+    ))
 }
 
 /// How long a person's own command may take, in milliseconds.

@@ -25,7 +25,10 @@ pub async fn run(typed: PolicyArgs, environment: Environment, output: Output) ->
         Some(PolicyCommand::Rm { number }) => {
             let file = load(&WorkspaceArgs::default(), environment, output)?.places().kept_rules();
             match kept::remove(&file, number)? {
-                Some(rule) => output.say(&format!("removed rule {number}: {}; sessions that run keep it until they end", rule.name)),
+                Some(rule) => output.say(&format!(
+                    "removed rule {number}: {}; sessions that run keep it until they end",
+                    rule.name
+                )),
                 None => {
                     let words = format!("no rule with the number {number} was kept");
                     return Err(

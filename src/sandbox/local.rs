@@ -11,6 +11,7 @@ mod fs_layout;
 mod gaps;
 mod git;
 mod held;
+mod hints;
 mod home_layout;
 mod kept_back;
 mod kept_proof;
@@ -422,7 +423,8 @@ impl LocalSandbox {
         let git = || self.why_closed(&Opens { git: true, ..Opens::default() });
         let hints = protected_snapshot::told_of_closed(&end, git, self.options.read_only);
         let hidden = protected_snapshot::told_of_hidden(&end, &self.found);
-        for line in lines.chain(hints).chain(hidden).collect::<Vec<_>>() {
+        let limits = hints::of_limits(&end, &exec.command, self.files.root());
+        for line in lines.chain(hints).chain(hidden).chain(limits).collect::<Vec<_>>() {
             live.push(Lane::Stderr, &line);
             end.stderr.push_str(&line);
         }

@@ -273,7 +273,9 @@ pub fn told_of_hidden(end: &ExecEnd, found: &FoundPaths) -> Option<String> {
         let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
         refused.iter().any(|line| line.contains(&*name))
     };
-    let met = masked.filter(|_| !refused.is_empty()).find(is_met)?;
+    // The longest name: another may be its beginning.
+    let met =
+        masked.filter(|_| !refused.is_empty()).filter(is_met).max_by_key(|path| path.as_os_str().len())?;
     Some(noted(&format!(
         "`{}` is hidden from commands, because files with such names hold secrets (`agon config show` lists the names \
          under `names.secret`); ask the user for what you need of it",

@@ -99,7 +99,10 @@ pub fn check(policy: &Policy) -> Result<(), String> {
         let named = fields.into_iter().filter_map(|(field, pattern)| Some((field, pattern.as_ref()?)));
         if let Some(unknown) = rule.needs.iter().find(|pattern| !may_be_a_need(pattern)) {
             let known = "`host:`, `port:`, `tool:`, `git` or `unconfined`";
-            return Err(format!("rule `{}`: `{unknown}` under `needs` names no need; expected {known}", rule.name));
+            return Err(format!(
+                "rule `{}`: `{unknown}` under `needs` names no need; expected {known}",
+                rule.name
+            ));
         }
         for (field, pattern) in named.chain(rule.needs.iter().map(|pattern| ("needs", pattern))) {
             if glob(pattern, false).is_err() {
@@ -142,7 +145,9 @@ pub fn covers(rule: &Rule, tool: &str, plan: &Plan) -> bool {
 pub fn allows_more(rule: &Rule, plan: &Plan) -> Option<Need> {
     let is_like = |need: &Need, other: &Need| std::mem::discriminant(need) == std::mem::discriminant(other);
     let is_new = |need: &Need| !plan.needs.iter().any(|has| is_like(has, need));
-    [Need::Unconfined, Need::Git, Need::Port(1)].into_iter().find(|need| is_new(need) && other_fits(rule, need))
+    [Need::Unconfined, Need::Git, Need::Port(1)]
+        .into_iter()
+        .find(|need| is_new(need) && other_fits(rule, need))
 }
 
 /// True for a rule that allows this need of a call by its name, where it fits whatever else the rule speaks of.

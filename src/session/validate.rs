@@ -118,7 +118,10 @@ impl Session {
         let plan = self.plan(prepared);
         if let Some(more) = plan.and_then(|plan| policy::allows_more(rule, plan)) {
             let name = more.name();
-            return Err(format!("the rule `{}` would allow `{name}` as well, which is not asked for", rule.name));
+            return Err(format!(
+                "the rule `{}` would allow `{name}` as well, which is not asked for",
+                rule.name
+            ));
         }
         if plan.is_some_and(|plan| policy::covers(rule, tool, plan)) {
             return Ok(());

@@ -86,8 +86,8 @@ fn ask_words(board: &Board) -> Option<String> {
         opens => format!(", needs {}", opens.join(", ")),
     };
     let open = board.approvals.iter();
-    let open = open
-        .map(|ask| format!("{}: {} ({}{})", ask.tool, target(&ask.target), ask.call, needs(&ask.opens)));
+    let open =
+        open.map(|ask| format!("{}: {} ({}{})", ask.tool, target(&ask.target), ask.call, needs(&ask.opens)));
     (!board.approvals.is_empty()).then(|| open.collect::<Vec<_>>().join(", "))
 }
 

@@ -168,7 +168,8 @@ fn ports_of(rules: &[HostRule]) -> impl Iterator<Item = u16> {
     let forbids: Vec<_> =
         rules.iter().filter(|rule| rule.action != Action::Allow).map(|rule| forbidding(&rule.need)).collect();
     let is_free = move |port: &u16| {
-        let name = Need::Port(*port).name();
+        let need = Need::Port(*port);
+        let name = need.name();
         *port != 0 && !forbids.iter().any(|glob| glob.as_ref().is_none_or(|glob| glob.is_match(&*name)))
     };
     let allowed = rules.iter().filter(|rule| rule.action == Action::Allow);

@@ -132,7 +132,11 @@ impl HostRules {
     pub fn judge(&self, target: &Target) -> Verdict {
         let is_own = self.own.contains(target);
         let fits = |rule: &&HostRule| rule.names(target, is_own);
-        let names = [format!("host:{}", target.host), format!("host:{}", target.bracketed()), format!("host:{target}")];
+        let names = [
+            format!("host:{}", target.host),
+            format!("host:{}", target.bracketed()),
+            format!("host:{target}"),
+        ];
         let is_named = |glob: &GlobMatcher| names.iter().any(|name| glob.is_match(name));
         let forbids = self.forbids.iter().filter(|(_, glob)| glob.as_ref().is_none_or(is_named));
         let actions = self.rules.iter().filter(fits).map(|rule| rule.action);

@@ -100,7 +100,9 @@ fn is_document(text: &str) -> bool {
         _ => false,
     };
     word::parse(text, &ParserOptions::default()).is_ok_and(|pieces| {
-        pieces.iter().all(|piece| matches!(&piece.piece, P::DoubleQuotedSequence(inner) if inner.iter().all(is_text)))
+        pieces
+            .iter()
+            .all(|piece| matches!(&piece.piece, P::DoubleQuotedSequence(inner) if inner.iter().all(is_text)))
     })
 }
 

@@ -137,7 +137,9 @@ fn consent(asked: &mut Asked, key: KeyEvent, acts: &mut Vec<Act>) -> bool {
     let answer = match (key.code, asked.word.trim().to_ascii_lowercase().as_str()) {
         (KeyCode::Esc, _) | (KeyCode::Enter, "no") => Some(Consented::No),
         (KeyCode::Enter, "yes") if is_whole && keys.is_empty() => Some(Consented::Yes),
-        (KeyCode::Char(c), _) if is_whole => keys.iter().find(|(key, _)| *key == c).map(|(_, answer)| *answer),
+        (KeyCode::Char(c), _) if is_whole => {
+            keys.iter().find(|(key, _)| *key == c).map(|(_, answer)| *answer)
+        }
         _ => None,
     };
     match key.code {

@@ -260,7 +260,10 @@ async fn what_a_command_plants_is_dropped_and_named_while_its_commit_stays() {
     for name in gone {
         assert!(fs::symlink_metadata(root.join(".git").join(name)).is_err(), "{name}: {end:?}");
     }
-    assert!(end.stderr.contains("agon does not take over: ") && end.stderr.contains(".git/commondir"), "{end:?}");
+    assert!(
+        end.stderr.contains("agon does not take over: ") && end.stderr.contains(".git/commondir"),
+        "{end:?}"
+    );
     clean(root);
 }
 

@@ -280,7 +280,8 @@ async fn a_host_without_a_rule_waits_for_one_answer_however_many_ask() {
         let (a, b) = tokio::join!(served.get("http://yes.example/"), served.get("http://yes.example/"));
         assert!(a.ends_with("hello") && b.ends_with("hello"), "{a}{b}");
         assert!(served.get("http://yes.example/").await.ends_with("hello"), "the answer holds for the call");
-        let (no, gone) = ("it was asked about and not allowed", "it was asked about, and not answered in time");
+        let (no, gone) =
+            ("it was asked about and not allowed", "it was asked about, and not answered in time");
         for (host, why) in [("no.example", no), ("no.example", no), ("gone.example", gone)] {
             let answered = served.get(&format!("http://{host}/")).await;
             assert!(answered.starts_with("HTTP/1.1 403") && answered.contains(why), "{answered}");

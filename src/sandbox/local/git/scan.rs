@@ -192,7 +192,9 @@ pub fn layer(place: &GitPlace, upper: &Path, before: &BTreeMap<PathBuf, Mark>) -
 /// An error where the repository was taken away, whatever is in its place now.
 fn is_still_itself(gone: &Path) -> Result<(), String> {
     match ITSELF.iter().any(|name| gone == Path::new(name)) {
-        true => Err(format!("`.git/{}` was removed, which is no work of git's in a repository", gone.display())),
+        true => {
+            Err(format!("`.git/{}` was removed, which is no work of git's in a repository", gone.display()))
+        }
         false => Ok(()),
     }
 }
