@@ -60,10 +60,6 @@ const OUTSIDE: [&str; 11] = [
     "NO_PROXY",
 ];
 
-fn is_proxy_with_key(name: &str, value: &str) -> bool {
-    name.to_ascii_lowercase().ends_with("_proxy") && value.contains('@')
-}
-
 /// The variables of this process that any kind of sandbox on this machine passes on to commands, as they are now.
 pub fn passed_on() -> BTreeMap<String, String> {
     #[cfg(target_os = "linux")]
@@ -125,8 +121,11 @@ impl Unconfined {
         environment
             .extend(OUTSIDE.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?))));
         // A proxy's password is no command's to see.
-        environment
-            .retain(|name, value| !(name == "TMPDIR" && value.is_empty()) && !is_proxy_with_key(name, value));
+        let is_left_out = |name: &str, value: &str| {
+            (name == "TMPDIR" && value.is_empty())
+                || (name.to_ascii_lowercase().ends_with("_proxy") && value.contains('@'))
+        };
+        environment.retain(|name, value| !is_left_out(name, value));
         environment.entry("PATH".to_owned()).or_insert_with(|| "/usr/local/bin:/usr/bin:/bin".to_owned());
         environment.insert("TERM".to_owned(), "dumb".to_owned());
         Unconfined { files, environment }

@@ -94,7 +94,7 @@ fn instructions(
     for one in &mut found {
         one.text = format!("# Instructions from `{}`\n\n{}", one.path, one.text);
     }
-    if models.iter().any(|model| model.family != "script") {
+    if models.iter().any(|model| model.family.as_deref() != Some("script")) {
         let mut policy = config.policy();
         policy.add(&wanted.rules);
         found.push(Instruction { path: Instruction::PLACE.to_owned(), text: place(root, &policy) });

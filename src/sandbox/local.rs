@@ -256,7 +256,7 @@ impl LocalSandbox {
         };
         // agon's own command: it connects to nothing, so it need not wait until the large folders are searched.
         let end = self.run(exec, self.covers_of_sockets(), &Deaf, &CancellationToken::new()).await;
-        let end = end.map_err(|why| match why.contains(mounts::UNCOVERED) {
+        let end = end.map_err(|why| match why.contains(mounts::UNCOVERED) || why.contains(crash_journal::NOT_KEPT) {
             // Whoever asked says that it cannot be had.
             true => LocalError::Unfit(without_refused(&why)),
             false => LocalError::Machine(without_refused(&why)),

@@ -30,7 +30,7 @@ const OF_OTHERS: [&str; 9] = [
 
 /// True for a file that was made or changed since the workspace was opened: a command may have written it.
 fn is_newer(files: &dyn Files, path: &str) -> bool {
-    let changed = files.open(path).and_then(|file| Ok(file.metadata().ok()));
+    let changed = files.open(path).map(|file| file.metadata().ok());
     let since = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let Ok(Some(data)) = changed else { return true };
     let opened = since(files.opened());
