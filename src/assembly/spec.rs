@@ -6,7 +6,7 @@ use std::slice;
 use crate::arena::PROGRAM;
 use crate::assembly::squad::Crew;
 use crate::assembly::{Changes, SystemClock, WireError, cache, git_head, providers};
-use crate::config::{Config, ConfigError, ModelName, Trust, unknown};
+use crate::config::{Config, Connection, ConfigError, ModelName, Trust, unknown};
 use crate::library::{self, BadPersona, Library, demo};
 use crate::ports::Clock as _;
 use crate::projection::phrases::day;
@@ -94,7 +94,11 @@ fn instructions(
     for one in &mut found {
         one.text = format!("# Instructions from `{}`\n\n{}", one.path, one.text);
     }
-    if models.iter().any(|model| model.family.as_deref() != Some("script")) {
+    let is_script = |model: &ModelSpec| {
+        let provider = model.name.split('/').next().unwrap_or_default();
+        demo::MODEL == model.name || matches!(config.connection(provider), Ok(Connection::Script { .. }))
+    };
+    if !models.iter().all(is_script) {
         let mut policy = config.policy();
         policy.add(&wanted.rules);
         found.push(Instruction { path: Instruction::PLACE.to_owned(), text: place(root, &policy) });

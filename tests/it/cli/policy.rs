@@ -48,9 +48,41 @@ fn explain_names_the_line_that_decides() {
     let ran = env.run(&["policy", "explain", "bash: cargo test; rm -rf /", "--sandbox", "none"]);
     assert!(ran.stdout.contains("commands  `cargo test`, `rm -rf /`"), "{ran}");
     assert!(ran.stdout.contains("ask: default: running commands is asked about   <- decides"), "{ran}");
+    let refused = explained(&env, &["bash: echo x", "--need", "unconfined"]);
+    assert_eq!((refused["refused"].as_str(), refused["opens"].to_string().as_str()), (None, "[\"unconfined\"]"));
     for bad in ["cargo test", "bash:", ": x"] {
         assert_eq!(env.run(&["policy", "explain", bad]).code, 2, "{bad}");
     }
+}
+
+#[test]
+fn explain_prepares_a_command_as_the_session_would() {
+    let env = Env::new();
+    let rule = "[[policy.rules]]\nname = \"git\"\naction = \"allow\"\ntool = \"bash\"\ncommand = \"git *\"\nneeds = [\"git\"]\n";
+    env.config(rule);
+    // The same table in a file of its own.
+    env.write("work/p.toml", rule);
+    for arguments in [&["init", "-q"][..], &["-c", "user.name=a", "-c", "user.email=b", "commit", "-q", "--allow-empty", "-m", "x"]] {
+        let done = std::process::Command::new("git").args(arguments).current_dir(env.work()).status().unwrap();
+        assert!(done.success());
+    }
+    let explain = |call: &str, more: &[&str]| {
+        env.run(&[&["policy", "explain", call, "--sandbox", "local"][..], more].concat())
+    };
+    if explain("bash: true", &[]).stdout.contains("none available") {
+        assert!(std::env::var_os("AGON_NEEDS_LOCAL").is_none());
+        return println!("skipped: there is no `local`");
+    }
+    let commit = explain("bash: git commit -F - <<'E'\nx\nE", &["--policy", "p.toml"]);
+    assert!(commit.stdout.contains(", git\n"), "the need is seen in the line: {commit}");
+    for call in ["bash: git commit -m x", "bash: git log --oneline"] {
+        let ran = explain(call, &[]);
+        assert!(ran.stdout.contains("4  allow rules  allow: git   <- decides"), "{ran}");
+    }
+    let refused = explain("bash: git config x y", &[]);
+    assert!(refused.stdout.contains("refused   `git config x y` writes git's configuration"), "{refused}");
+    let planned = explain("bash: git commit -m x", &["--permission", "plan"]);
+    assert!(planned.stdout.contains("2  read-only    deny: level plan"), "{planned}");
 }
 
 #[test]

@@ -19,7 +19,7 @@ use super::scan::{self, Change, Layer, Mark};
 /// Most bytes of an object: git itself keeps larger ones with trouble.
 const MOST_OBJECT: u64 = 4 << 30;
 /// How long a lock of the user's git is waited for.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 fn at(path: &Path, error: &io::Error) -> String {
     match error.kind() {

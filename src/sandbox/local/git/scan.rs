@@ -199,6 +199,10 @@ fn is_still_itself(gone: &Path) -> Result<(), String> {
     }
 }
 
+fn is_work_in_a_submodule(path: &Path) -> bool {
+    path.starts_with("modules") && path.iter().any(|part| part == "refs" || part == "objects")
+}
+
 /// How an overlay says that a name is gone.
 fn is_removal(data: &fs::Metadata) -> bool {
     data.file_type().is_char_device() && data.rdev() == 0
@@ -253,6 +257,10 @@ impl Layer {
             Kind::Object => self.objects.push(path.to_owned()),
             Kind::Log => self.logs.push(path.to_owned()),
             Kind::Leftover => {}
+            Kind::Foreign if is_work_in_a_submodule(path) => {
+                return Err("a command changed a submodule, whose commits only an agon that is started there takes over"
+                    .to_owned());
+            }
             // The index would leave out files for a reason that nothing names.
             Kind::Foreign if path.ends_with("info/sparse-checkout") => {
                 return Err("a command made the checkout sparse, which no call may".to_owned());
