@@ -5,8 +5,8 @@ use std::slice;
 
 use crate::arena::PROGRAM;
 use crate::assembly::squad::Crew;
-use crate::assembly::{Changes, SystemClock, WireError, cache, git_head, providers};
-use crate::config::{Config, Connection, ConfigError, ModelName, Trust, unknown};
+use crate::assembly::{Changes, SystemClock, WireError, cache, git_head, mcp, providers};
+use crate::config::{Config, ConfigError, Connection, ModelName, Trust, unknown};
 use crate::library::{self, BadPersona, Library, demo};
 use crate::ports::Clock as _;
 use crate::projection::phrases::day;
@@ -66,7 +66,7 @@ pub(super) fn make(
         personas,
         offered: offered(config, &tools)?,
         tools,
-        sources: Vec::new(),
+        sources: mcp::names(config),
         gates: Vec::new(),
         effort: config.file().effort,
         policy,
@@ -96,7 +96,7 @@ fn instructions(
     }
     let is_script = |model: &ModelSpec| {
         let provider = model.name.split('/').next().unwrap_or_default();
-        demo::MODEL == model.name || matches!(config.connection(provider), Ok(Connection::Script { .. }))
+        provider == demo::PROVIDER || provider == "log" || matches!(config.connection(provider), Ok(Connection::Script { .. }))
     };
     if !models.iter().all(is_script) {
         let mut policy = config.policy();

@@ -45,7 +45,7 @@ use super::protected::ProtectedNames;
 use super::protected_snapshot;
 use super::proxy::{SystemWire, Wire};
 use super::{LocalError, Unconfined};
-use crate::ports::{Exec, ExecEnd, Files, Live, Opens, Sandbox};
+use crate::ports::{Exec, ExecEnd, Files, Live, Opens, Sandbox, Wires};
 use crate::protocol::Lane;
 use crate::protocol::spec::SandboxSpec;
 pub use child_stage::enter;
@@ -255,8 +255,9 @@ impl LocalSandbox {
             opens: Opens::default(),
         };
         // agon's own command: it connects to nothing, so it need not wait until the large folders are searched.
-        let end = self.run(exec, self.covers_of_sockets(), &Deaf, &CancellationToken::new()).await;
-        let end = end.map_err(|why| match why.contains(mounts::UNCOVERED) || why.contains(crash_journal::NOT_KEPT) {
+        let end = self.run(exec, (self.covers_of_sockets(), None), &(), &CancellationToken::new()).await;
+        let is_no_machines = |why: &str| why.contains(mounts::UNCOVERED) || why.contains(crash_journal::NOT_KEPT);
+        let end = end.map_err(|why| match is_no_machines(&why) {
             // Whoever asked says that it cannot be had.
             true => LocalError::Unfit(without_refused(&why)),
             false => LocalError::Machine(without_refused(&why)),
@@ -342,7 +343,7 @@ impl LocalSandbox {
     async fn run_in_a_copy(
         &self,
         exec: &Exec,
-        (plan, network): (&StagePlan, Option<&CallNetwork>),
+        (plan, network, wires): (&StagePlan, Option<&CallNetwork>, Option<&Wires>),
         started: Instant,
         live: &dyn Live,
         cancel: &CancellationToken,
@@ -352,7 +353,7 @@ impl LocalSandbox {
         loop {
             let is_single = self.holder.why_single().is_some();
             let holder = self.holder.get(&view.split, &view.held).await.map_err(refused)?;
-            let ended = match holder.call(plan).await {
+            let ended = match holder.call(plan, wires).await {
                 Ok((hold, door)) => {
                     network::beside(network, door, process::watch(exec, hold, started, live, cancel)).await
                 }
@@ -382,7 +383,7 @@ impl LocalSandbox {
     async fn run(
         &self,
         exec: Exec,
-        more: Vec<plan::Mount>,
+        (more, wires): (Vec<plan::Mount>, Option<Wires>),
         live: &dyn Live,
         cancel: &CancellationToken,
     ) -> Result<ExecEnd, String> {
@@ -402,8 +403,11 @@ impl LocalSandbox {
         let network = || CallNetwork::of(what, &self.options.wire, &self.view.origins, asks);
         let network = self.has_namespaces.then(network).transpose()?;
         let (network, live) = (network.as_ref(), &MaskedLive(live, network.as_ref()));
-        let plan = self.plan(&exec, &directory, more, network);
-        let mut end = match self.run_in_a_copy(&exec, (&plan, network), started, live, cancel).await {
+        let mut plan = self.plan(&exec, &directory, more, network);
+        let own = wires.iter().flat_map(|wires| &wires.environment);
+        plan.environment.extend(own.map(|(name, value)| (name.clone(), value.into())));
+        let planned = (&plan, network, wires.as_ref());
+        let mut end = match self.run_in_a_copy(&exec, planned, started, live, cancel).await {
             Ok(end) => match network {
                 Some(network) => network.told(end),
                 None => end,
@@ -476,7 +480,18 @@ impl Sandbox for LocalSandbox {
         if exec.opens.git && self.has_namespaces {
             return self.run_with_git(exec, sockets, live, cancel).await;
         }
-        self.run(exec, sockets, live, cancel).await
+        self.run(exec, (sockets, None), live, cancel).await
+    }
+
+    async fn converse(
+        &self,
+        exec: Exec,
+        wires: Wires,
+        live: &dyn Live,
+        cancel: &CancellationToken,
+    ) -> Result<ExecEnd, String> {
+        let sockets = self.searched_covers_of_sockets().await?;
+        self.run(exec, (sockets, Some(wires)), live, cancel).await
     }
 
     async fn close(&self) {
@@ -488,10 +503,4 @@ impl Sandbox for LocalSandbox {
 
 fn without_refused(why: &str) -> String {
     why.strip_prefix(launch::REFUSED).unwrap_or(why).to_owned()
-}
-
-struct Deaf;
-
-impl Live for Deaf {
-    fn push(&self, _: Lane, _: &str) {}
 }

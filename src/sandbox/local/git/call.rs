@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::mounts::NO_LAYER;
 use super::super::plan::{Mount, MountKind};
-use super::super::{Deaf, LocalSandbox, tmp};
+use super::super::{LocalSandbox, tmp};
 use super::place::GitPlace;
 use super::scan::{self, Change, Layer, Mark};
 use super::{keep, settings};
@@ -96,7 +96,7 @@ impl LocalSandbox {
         let mounts = [vec![git.mount()], sockets].concat();
         // What it wrote is looked at and taken over within the call's own time.
         let exec = Exec { timeout_ms: exec.timeout_ms - (exec.timeout_ms / 4).min(TAKING_OVER_MS), ..exec };
-        let mut end = self.run(exec, mounts.clone(), live, cancel).await.inspect_err(|why| {
+        let mut end = self.run(exec, (mounts.clone(), None), live, cancel).await.inspect_err(|why| {
             if let Some((_, layer)) = why.split_once(NO_LAYER) {
                 let _ = self.no_layers.set(format!("{NO_LAYER}{layer}"));
             }
@@ -138,7 +138,8 @@ impl LocalSandbox {
             }
             _ => "the rebase",
         };
-        let ended = self.run(own(ABORT.to_owned()), mounts.to_vec(), &Deaf, &CancellationToken::new()).await;
+        let ended =
+            self.run(own(ABORT.to_owned()), (mounts.to_vec(), None), &(), &CancellationToken::new()).await;
         let is_over = ended.is_ok_and(|end| end.exit == Some(0));
         let how = if is_over { "was aborted" } else { "could not be aborted" };
         vec![format!("{what} stopped before its end and {how}: it cannot be continued in a later call")]
@@ -162,7 +163,7 @@ impl LocalSandbox {
             let index = index.as_ref().and_then(|file| file.path().file_name());
             let command = self.connected(named.path().file_name(), index)?;
             let exec = own(command);
-            let end = self.run(exec, Vec::new(), &Deaf, &CancellationToken::new()).await?;
+            let end = self.run(exec, (Vec::new(), None), &(), &CancellationToken::new()).await?;
             if end.exit != Some(0) {
                 return Err(format!(
                     "objects are missing: {}",
