@@ -96,7 +96,9 @@ fn instructions(
     }
     let is_script = |model: &ModelSpec| {
         let provider = model.name.split('/').next().unwrap_or_default();
-        provider == demo::PROVIDER || provider == "log" || matches!(config.connection(provider), Ok(Connection::Script { .. }))
+        provider == demo::PROVIDER
+            || provider == "log"
+            || matches!(config.connection(provider), Ok(Connection::Script { .. }))
     };
     if !models.iter().all(is_script) {
         let mut policy = config.policy();
@@ -115,7 +117,9 @@ fn place(root: &Path, policy: &Policy) -> String {
     };
     let (system, processor) = (std::env::consts::OS, std::env::consts::ARCH);
     let allowed = policy.rules.iter().filter(|rule| rule.action == Action::Allow && rule.command.is_none());
-    let needs = allowed.flat_map(|rule| &rule.needs).filter(|need| need.starts_with("host:") || need.starts_with("port:"));
+    let needs = allowed
+        .flat_map(|rule| &rule.needs)
+        .filter(|need| need.starts_with("host:") || need.starts_with("port:"));
     let needs: Vec<String> = needs.map(|need| format!("`{need}`")).collect();
     let network = match needs.is_empty() {
         true => "nothing is allowed yet".to_owned(),

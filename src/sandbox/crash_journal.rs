@@ -75,7 +75,8 @@ impl Note {
         make(folder)?;
         // It gets its name once it is locked and whole: nobody else settles it before.
         let new = path.with_extension("new");
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new).map_err(failed)?;
+        let mut file =
+            OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new).map_err(failed)?;
         // A file system without locks: then the note of a running call may be settled early, which harms nothing
         // but what the call has made of protected names.
         let _ = flock(&file, FlockOperation::LockExclusive);

@@ -256,19 +256,18 @@ impl LocalSandbox {
         };
         // agon's own command: it connects to nothing, so it need not wait until the large folders are searched.
         let end = self.run(exec, (self.covers_of_sockets(), None), &(), &CancellationToken::new()).await;
-        let is_no_machines = |why: &str| why.contains(mounts::UNCOVERED) || why.contains(crash_journal::NOT_KEPT);
+        let is_no_machines =
+            |why: &str| why.contains(mounts::UNCOVERED) || why.contains(crash_journal::NOT_KEPT);
         let end = end.map_err(|why| match is_no_machines(&why) {
-            // Whoever asked says that it cannot be had.
             true => LocalError::Unfit(without_refused(&why)),
             false => LocalError::Machine(without_refused(&why)),
         })?;
         let held = match end.exit {
             Some(0) => proven::read(&end.stdout, self.has_namespaces, self.options.read_only),
-            _ => Err(format!(
-                "a command in it ended with {:?}: {}",
-                end.exit.or(end.signal),
-                end.stderr.trim()
-            )),
+            _ => {
+                let how = end.exit.or(end.signal);
+                Err(format!("a command in it ended with {how:?}: {}", end.stderr.trim()))
+            }
         };
         held.map_err(LocalError::Machine)
     }
@@ -394,12 +393,7 @@ impl LocalSandbox {
         let call = keeps.then(|| self.keeper.begin(&self.found)).transpose()?;
         // Where the workspace is read-only no need is opened, so no person is asked.
         let asks = live.asks().filter(|_| !self.options.read_only);
-        let mut opens = exec.opens.clone();
-        if self.options.read_only {
-            // What listens on this machine could be changed through its port.
-            opens.rules.retain(|rule| !rule.need.starts_with("port:"));
-        }
-        let what = (&opens, exec.command.as_str());
+        let what = (&exec, self.options.read_only);
         let network = || CallNetwork::of(what, &self.options.wire, &self.view.origins, asks);
         let network = self.has_namespaces.then(network).transpose()?;
         let (network, live) = (network.as_ref(), &MaskedLive(live, network.as_ref()));

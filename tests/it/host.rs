@@ -236,6 +236,8 @@ async fn where_another_agon_is_at_work_a_session_works_in_a_copy_that_comes_home
     let (here, elsewhere) = (Host::at(config.places()), Host::at(config.places()));
     let earlier = here.open((&config, &model), &changes, (Answers::People, &NoPerson)).await.unwrap();
     earlier.leave().await;
+    let begun = earlier.id().to_owned();
+    drop(earlier);
     let writes = here.open((&config, &model), &changes, (Answers::People, &NoPerson)).await.unwrap();
     let copy = elsewhere.open((&config, &model), &changes, (Answers::People, &Copies)).await.unwrap();
     assert!(copy.notes()[0].contains("agon apply fork-1"), "{:?}", copy.notes());
@@ -246,8 +248,7 @@ async fn where_another_agon_is_at_work_a_session_works_in_a_copy_that_comes_home
     until(&mut updates, is_closed).await;
     std::fs::write(copy.workspace().join("notes.txt"), "of the copy\n").unwrap();
     // What was begun in the workspace works in a copy as well.
-    let again =
-        elsewhere.resume((&config, earlier.id()), &changes, (Answers::People, &Copies)).await.unwrap();
+    let again = elsewhere.resume((&config, &begun), &changes, (Answers::People, &Copies)).await.unwrap();
     assert!(again.workspace() != writes.workspace() && again.workspace() != copy.workspace());
     for handle in [&writes, &again, &copy] {
         handle.leave().await;

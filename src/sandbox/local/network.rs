@@ -10,7 +10,7 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 
 use super::door::{Door, MOST};
-use crate::ports::{Asks, ExecEnd, Live, Opens};
+use crate::ports::{Asks, Exec, ExecEnd, Live};
 use crate::protocol::Lane;
 use crate::protocol::effect::HostRule;
 use crate::protocol::need::Need;
@@ -48,11 +48,14 @@ enum Patience {
 impl CallNetwork {
     /// What was opened for the call, what rules say of hosts, and who is asked about others.
     pub fn of(
-        (opens, command): (&Opens, &str),
+        (exec, read_only): (&Exec, bool),
         wire: &Arc<dyn Wire>,
         origins: &Arc<Origins>,
         asks: Option<Arc<dyn Asks>>,
     ) -> Result<Self, String> {
+        let mut opens = exec.opens.clone();
+        // What listens on this machine could be changed through its port.
+        opens.rules.retain(|rule| !read_only || !rule.need.starts_with("port:"));
         let mut rules = HostRules::default();
         for host in &opens.hosts {
             rules.add(Action::Allow, &Need::Host(host.clone()).name());
@@ -73,7 +76,7 @@ impl CallNetwork {
             None if rules.allow_some() => Patience::Usual,
             None => Patience::None,
         };
-        let asker = asks.map(|asks| asker(asks, Arc::clone(origins), command.to_owned()));
+        let asker = asks.map(|asks| asker(asks, Arc::clone(origins), exec.command.clone()));
         let proxy = Proxy::new(rules, Arc::clone(wire), asker)?.through(origins.upstream().cloned());
         Ok(CallNetwork { proxy: Arc::new(proxy), origins: Arc::clone(origins), ports, patience })
     }

@@ -49,7 +49,10 @@ fn explain_names_the_line_that_decides() {
     assert!(ran.stdout.contains("commands  `cargo test`, `rm -rf /`"), "{ran}");
     assert!(ran.stdout.contains("ask: default: running commands is asked about   <- decides"), "{ran}");
     let refused = explained(&env, &["bash: echo x", "--need", "unconfined"]);
-    assert_eq!((refused["refused"].as_str(), refused["opens"].to_string().as_str()), (None, "[\"unconfined\"]"));
+    assert_eq!(
+        (refused["refused"].as_str(), refused["opens"].to_string().as_str()),
+        (None, "[\"unconfined\"]")
+    );
     for bad in ["cargo test", "bash:", ": x"] {
         assert_eq!(env.run(&["policy", "explain", bad]).code, 2, "{bad}");
     }
@@ -62,8 +65,12 @@ fn explain_prepares_a_command_as_the_session_would() {
     env.config(rule);
     // The same table in a file of its own.
     env.write("work/p.toml", rule);
-    for arguments in [&["init", "-q"][..], &["-c", "user.name=a", "-c", "user.email=b", "commit", "-q", "--allow-empty", "-m", "x"]] {
-        let done = std::process::Command::new("git").args(arguments).current_dir(env.work()).status().unwrap();
+    for arguments in [
+        &["init", "-q"][..],
+        &["-c", "user.name=a", "-c", "user.email=b", "commit", "-q", "--allow-empty", "-m", "x"],
+    ] {
+        let done =
+            std::process::Command::new("git").args(arguments).current_dir(env.work()).status().unwrap();
         assert!(done.success());
     }
     let explain = |call: &str, more: &[&str]| {

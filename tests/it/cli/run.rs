@@ -194,7 +194,8 @@ fn instructions_reach_the_model() {
 #[test]
 fn a_model_knows_its_place_and_whose_instructions_are_whose() {
     let env = Env::new();
-    let server = crate::support::server::Server::start(|_: &Value, _| crate::support::server::Reply::text("seen"));
+    let server =
+        crate::support::server::Server::start(|_: &Value, _| crate::support::server::Reply::text("seen"));
     env.config(&format!(
         "model = \"mock/any\"\n[providers.mock]\nkind = \"openai\"\nbase_url = \"{}\"\n",
         server.url()

@@ -323,7 +323,10 @@ async fn a_repository_that_is_removed_or_made_again_stays_as_it_is() {
     }
     // One object for another, and a checkout of some files only, would be seen by the user's git alone.
     let end = run(&opened, "git replace HEAD HEAD~1").await;
-    assert!(end.stderr.contains("agon does not take over: ") && end.stderr.contains("refs/replace"), "{end:?}");
+    assert!(
+        end.stderr.contains("agon does not take over: ") && end.stderr.contains("refs/replace"),
+        "{end:?}"
+    );
     let end = run(&opened, "git sparse-checkout set nothing").await;
     assert!(end.stderr.contains("a command made the checkout sparse"), "{end:?}");
     assert_eq!(all(&root.join(".git")), before);
@@ -348,7 +351,11 @@ async fn thousands_of_packed_references_are_taken_over() {
 #[tokio::test]
 async fn what_agon_puts_into_a_workspace_is_in_gits_way_neither_for_stash_nor_for_clean() {
     let Some(opened) = open().await else { return };
-    works(&opened, "echo new >new && git stash -u && [ ! -e new ] && git stash pop -q && git clean -fdq && [ ! -e new ]").await;
+    works(
+        &opened,
+        "echo new >new && git stash -u && [ ! -e new ] && git stash pop -q && git clean -fdq && [ ! -e new ]",
+    )
+    .await;
     assert_eq!(git(&opened.root, &["status", "--porcelain"]), "");
 }
 

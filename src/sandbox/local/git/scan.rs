@@ -182,6 +182,7 @@ pub fn layer(place: &GitPlace, upper: &Path, before: &BTreeMap<PathBuf, Mark>) -
             } else if data.is_file() {
                 layer.written(&path, sort, &entry.path(), place)?;
             } else if !is_unfinished_and_empty(&path, &entry.path(), place) && sort != Kind::Leftover {
+                half_done(&path, &entry.path())?;
                 layer.drop_named(&path, is_folder);
             }
         }
@@ -199,8 +200,23 @@ fn is_still_itself(gone: &Path) -> Result<(), String> {
     }
 }
 
-fn is_work_in_a_submodule(path: &Path) -> bool {
-    path.starts_with("modules") && path.iter().any(|part| part == "refs" || part == "objects")
+/// What a folder that is dropped whole would leave half done: commits in a submodule, and an index without the files that
+/// nothing names.
+fn half_done(path: &Path, folder: &Path) -> Result<(), String> {
+    if path.ends_with("info") && folder.join("sparse-checkout").exists() {
+        return Err("a command made the checkout sparse, which no call may".to_owned());
+    }
+    let has_objects = || {
+        let all = fs::read_dir(folder).into_iter().flatten().flatten();
+        all.flat_map(|one| ["objects", "refs"].map(|name| one.path().join(name))).any(|path| path.is_dir())
+    };
+    match path == Path::new("modules") && has_objects() {
+        true => {
+            Err("a submodule was changed, whose commits only an agon that is started in it takes over"
+                .to_owned())
+        }
+        false => Ok(()),
+    }
 }
 
 /// How an overlay says that a name is gone.
@@ -257,14 +273,6 @@ impl Layer {
             Kind::Object => self.objects.push(path.to_owned()),
             Kind::Log => self.logs.push(path.to_owned()),
             Kind::Leftover => {}
-            Kind::Foreign if is_work_in_a_submodule(path) => {
-                return Err("a command changed a submodule, whose commits only an agon that is started there takes over"
-                    .to_owned());
-            }
-            // The index would leave out files for a reason that nothing names.
-            Kind::Foreign if path.ends_with("info/sparse-checkout") => {
-                return Err("a command made the checkout sparse, which no call may".to_owned());
-            }
             // Git writes its configuration again where nothing in it changes.
             Kind::Foreign if is_same(file, &place.common.join(path)) => {}
             Kind::Foreign => self.drop_named(path, false),
