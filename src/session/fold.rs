@@ -14,7 +14,7 @@ use crate::protocol::event::{
     SparkCompleted, SparkIgnited, TurnClosed,
 };
 use crate::protocol::message::Role;
-use crate::protocol::spec::{Mode, PermissionLevel, Setting, Spec};
+use crate::protocol::spec::{Mode, Setting};
 use crate::protocol::{CallId, EventRef, SparkId};
 
 use super::Session;
@@ -208,10 +208,6 @@ impl Session {
 
     fn fold_settings(&mut self, at: EventRef, changed: &[Setting]) {
         let Some(spec) = self.spec.as_mut().map(Arc::make_mut) else { return };
-        // What holds calls back besides the policy: a grant counts while it does so as much as when it was given.
-        let holds =
-            |spec: &Spec| [spec.permission == PermissionLevel::Plan, spec.workspace.sandbox.confines()];
-        let before = holds(spec);
         for (i, setting) in changed.iter().enumerate() {
             spec.set(setting);
             if let Setting::Persona { spec: persona, .. } = setting {
@@ -219,8 +215,6 @@ impl Session {
                 self.places.personas.insert(persona.id.clone(), Selected { from: at, sel });
             }
         }
-        let holds_less = before.iter().zip(holds(spec)).any(|(before, now)| *before && !now);
-        self.grants.retain(|_| !holds_less);
         if !changed.is_empty() {
             let there = &spec.tools;
             self.places.tools.retain(|name, _| there.iter().any(|tool| tool.name == *name));
