@@ -17,6 +17,9 @@ use crate::config::providers::{PRESETS, complete, is_loopback};
 use crate::config::{Config, ConfigError, Environment, KeySource, Keys, Secret};
 use crate::projection::safe_text::shown;
 
+/// What the names of keys for servers of tools begin with.
+const OF_SERVERS: &str = "mcp.";
+
 /// The most that is read of a pipe.
 const MOST_PIPED: u64 = 64 << 10;
 
@@ -68,6 +71,7 @@ fn unused<'a>(config: &Config, name: &'a str, server: &str) -> Option<(&'a str, 
         Some(KeySource::Variable(variable)) => {
             Some((name, format!("a key is stored and not used, since `{variable}` is set")))
         }
+        None if name.starts_with(OF_SERVERS) => Some((name, format!("a key is stored for {server}"))),
         None => Some((name, format!("a key is stored for {server}, where `{name}` is not any more"))),
     }
 }
@@ -88,11 +92,20 @@ fn withheld<'a>(config: &Config, name: &'a str, table: &ProviderTable) -> Option
 
 /// Asks for a provider's key and stores it.
 pub(super) async fn set(config: &Config, provider: &str, output: Output) -> Result<(), Failure> {
-    let Some(table) = complete(provider, config.file().providers.get(provider)) else {
-        return Err(config.no_provider(provider).into());
+    let (url, variable) = match provider.strip_prefix(OF_SERVERS) {
+        Some(server) => {
+            let table = config.file().mcp.get(server).cloned().unwrap_or_default();
+            let none = || Failure::usage(format!("no server `{server}` has a `url`")).hint("agon mcp list");
+            (table.url.ok_or_else(none)?, table.api_key_env)
+        }
+        None => {
+            let Some(table) = complete(provider, config.file().providers.get(provider)) else {
+                return Err(config.no_provider(provider).into());
+            };
+            let missing = || ConfigError::ProviderKey { provider: provider.to_owned(), key: "base_url" };
+            (table.base_url.ok_or_else(missing)?, table.api_key_env)
+        }
     };
-    let missing = || ConfigError::ProviderKey { provider: provider.to_owned(), key: "base_url" };
-    let url = table.base_url.ok_or_else(missing)?;
     if url.starts_with("http://") && !is_loopback(&url) {
         output.warn(&format!(
             "`{provider}` is reached without encryption: others on its network can read the key"
@@ -103,7 +116,7 @@ pub(super) async fn set(config: &Config, provider: &str, output: Output) -> Resu
     let file = config.places().keys();
     Keys::set(&file, provider, &server, &key)?;
     output.say(&format!("stored in `{}`, which only you can read", file.display()));
-    if let Some(variable) = table.api_key_env.filter(|name| config.environment().get(name).is_some()) {
+    if let Some(variable) = variable.filter(|name| config.environment().get(name).is_some()) {
         output.warn(&format!("`{variable}` is set and counts before the stored key"));
     }
     Ok(())

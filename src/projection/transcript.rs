@@ -194,6 +194,8 @@ fn is_item(event: &ArenaEvent) -> bool {
     match event {
         E::EffectFailed(data) => data.body.status == FailStatus::Failed,
         E::DiffTaken(data) => !data.body.files.is_empty(),
+        // What a source offers, when that is something else than before.
+        E::ToolsListed(data) => data.body.tools.is_some(),
         E::SparkCompleted(data) => !matches!(data.cause, TurnCause::Done | TurnCause::Interrupted),
         E::SessionSealed(data) => data.cause != StopCause::Finished,
         E::SteeringGiven(_) | E::InterruptRequested(_) | E::SettingsChanged(_) | E::TurnRewound(_) => true,
