@@ -92,6 +92,9 @@ pub enum ConfigError {
     /// A provider's key is not in the environment.
     #[error("provider `{provider}` needs a key: `{variable}` is not set and no key is stored")]
     NoKey { provider: String, variable: String },
+    /// A variable that is no key.
+    #[error("`{variable}` is no key: it has spaces, line breaks or characters other than ASCII")]
+    BadKey { variable: String },
     /// No model is configured and none was found.
     #[error("no model is configured, no key is in the environment, and no local server answers")]
     NoModel,
@@ -120,6 +123,9 @@ impl ConfigError {
             }
             ConfigError::NoKey { provider, variable } => {
                 Some(format!("agon keys set {provider}, or export {variable}=..."))
+            }
+            ConfigError::BadKey { variable } => {
+                Some(format!("set it again, without a line break: export {variable}=..."))
             }
             ConfigError::NotWritten { line, .. } => Some(format!("write it yourself: {line}")),
             ConfigError::NoProvider { suggestion: Some(name), .. } => Some(format!("did you mean `{name}`?")),
@@ -340,6 +346,9 @@ impl Config {
         let is_of =
             |other: &str| other.split_once('/').is_some_and(|(provider, _)| provider == name.provider);
         let is_sold = self.file.models.iter().any(|(other, table)| is_of(other) && table.price.is_some());
+        // Whoever limits money is not answered with a guess.
+        let is_guess = untold.is_none() && !providers::is_own_software(&name.provider, &table);
+        let is_sold = is_sold || is_guess && self.limits().has_money();
         let server = table.base_url.as_deref().map(learnt::server_of).unwrap_or_default();
         let (written, learnt) = (self.file.models.get(&name.to_string()), self.learnt.refuses(name, &server));
         Ok(self.known.spec(name, written, learnt, (local && !is_sold, untold.unwrap_or(Structured::Any))))
@@ -357,16 +366,7 @@ impl Config {
 
     /// Where a session stops by itself.
     pub fn limits(&self) -> Limits {
-        let (defaults, written) = (Limits::default(), self.file.limits.clone().unwrap_or_default());
-        Limits {
-            max_steps: written.max_steps.unwrap_or(defaults.max_steps),
-            max_tokens: written.max_tokens,
-            max_micro_usd: written.max_usd.map(|dollars| dollars.0),
-            max_seconds: written.max_seconds,
-            model_timeout_ms: written.model_timeout_ms.unwrap_or(defaults.model_timeout_ms),
-            tool_timeout_ms: written.tool_timeout_ms.unwrap_or(defaults.tool_timeout_ms),
-            tool_timeout_max_ms: written.tool_timeout_max_ms.unwrap_or(defaults.tool_timeout_max_ms),
-        }
+        self.file.limits.clone().unwrap_or_default().into()
     }
 
     /// Sets how many model calls a turn may make where no file, variable or flag says so.

@@ -1,7 +1,9 @@
 //! The pure state machine that decides: facts in, entries out; knows no clock, file, socket or thread.
 
+mod accounts;
 mod asked_how;
 pub mod budget;
+mod chat;
 mod connections;
 mod context;
 pub mod convergence;
@@ -30,7 +32,7 @@ mod tool_calls;
 mod validate;
 mod work;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::protocol::effect::{Effect, Order, PreparedUse};
@@ -100,6 +102,8 @@ pub struct Session {
     debate: Option<Debate>,
     /// How debates are scored.
     scorers: Scorers,
+    /// Models that kept to the form of a typed answer.
+    formed: BTreeSet<String>,
     /// What could show that checks pass.
     last_proof: free_text::LastProof,
     /// Events of the entry being made.

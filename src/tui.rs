@@ -47,6 +47,8 @@ pub use update::{undo_wish, update};
 pub enum Msg {
     /// A key was pressed.
     Key(KeyEvent),
+    /// The mouse wheel turned by a line: an arrow key to whatever chooses by arrows, else the story moves.
+    Wheel(KeyEvent),
     /// A block was pasted: text, never keys.
     Paste(String),
     /// The terminal has another size: columns, rows.

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::ports::{Asks, Sink, Workers};
-use crate::protocol::effect::Failure;
+use crate::protocol::effect::{Failure, ModelOrder};
 use crate::protocol::event::{ErrorKind, FailStatus, ModelFailed, ToolStatus};
 use crate::protocol::text::MOST_SHOWN;
 use crate::protocol::{CallId, Effect, Order, Outcome, OutcomeBody, Work};
@@ -108,7 +108,7 @@ impl Executor {
         self.tracker.spawn(async move {
             let mut call = Attempt::new(shared, &work, &inbox);
             let body = call.await_outcome(work, &token).await;
-            call.provider().inspect(|provider| provider.heed(&body));
+            call.provider().inspect(|(provider, model)| provider.heed(model, &body));
             call.send(body, &inbox).await;
             // Whatever is said after that is recorded as what it is: late.
             tokio::select! {
@@ -253,10 +253,12 @@ impl Attempt {
         }
     }
 
-    /// The provider of a model call.
-    fn provider(&self) -> Option<Pooled> {
+    /// The provider of a model call, and the model.
+    fn provider(&self) -> Option<(Pooled, String)> {
         match &self.order {
-            Order::Model(order) => self.shared.providers.get(provider_of(&order.model)),
+            Order::Model(ModelOrder { model, .. }) => {
+                self.shared.providers.get(provider_of(model)).map(|provider| (provider, model.clone()))
+            }
             _ => None,
         }
     }
@@ -266,10 +268,10 @@ impl Attempt {
         &mut self,
         token: &CancellationToken,
     ) -> Result<Option<OwnedSemaphorePermit>, OutcomeBody> {
-        let Some(provider) = self.provider() else { return Ok(None) };
+        let Some((provider, model)) = self.provider() else { return Ok(None) };
         let asked = Instant::now();
         tokio::select! {
-            permit = provider.admit() => {
+            permit = provider.admit(&model) => {
                 self.waited_ms = u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX);
                 Ok(permit)
             }

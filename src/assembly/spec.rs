@@ -50,8 +50,8 @@ pub(super) fn make(
         None => Vec::new(),
     };
     let planned = wanted.debate.iter().flat_map(|plan| &plan.models).map(|(_, model)| model.as_str());
-    let own = persona.model.as_deref().into_iter().chain(crew.iter().flat_map(Crew::models));
-    let own = own.chain(debaters.iter().filter_map(|one| one.model.as_deref())).chain(planned);
+    let own = persona.models().chain(crew.iter().flat_map(Crew::models));
+    let own = own.chain(debaters.iter().flat_map(PersonaSpec::models)).chain(planned);
     let models = models(config, default, own)?;
     let (blueprint, roles) = crew.map(|crew| (crew.blueprint, crew.personas)).unzip();
     let mut policy = config.policy();
@@ -137,7 +137,7 @@ fn place(root: &Path, policy: &Policy) -> String {
 pub(super) fn check(spec: &Spec) -> Result<(), WireError> {
     policy::check(&spec.policy).map_err(WireError::Policy)?;
     let unpriced = spec.models.iter().find(|model| model.price.is_none());
-    if let (Some(_), Some(model)) = (spec.limits.max_micro_usd, unpriced) {
+    if let (true, Some(model)) = (spec.limits.has_money(), unpriced) {
         return Err(WireError::NoPrice(model.name.clone()));
     }
     let bytes = size(spec);
@@ -233,9 +233,8 @@ pub(super) fn models_of(config: &Config, names: Vec<ModelName>) -> Result<Vec<Mo
             continue;
         }
         let spec = model(config, &name)?;
-        let fallbacks: Result<Vec<ModelName>, _> =
-            spec.fallbacks.iter().rev().map(|name| name.parse()).collect();
-        waiting.splice(0..0, fallbacks.map_err(ConfigError::from)?);
+        let fallbacks: Result<Vec<ModelName>, _> = spec.all_fallbacks().map(|name| name.parse()).collect();
+        waiting.splice(0..0, fallbacks.map_err(ConfigError::from)?.into_iter().rev());
         found.push(spec);
     }
     Ok(found)

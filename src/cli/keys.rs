@@ -10,9 +10,10 @@ use crate::cli::error::{Failure, USAGE};
 use crate::cli::interrupts::unless_interrupted;
 use crate::cli::output::Output;
 use crate::cli::typed_lines;
+use crate::config::file::ProviderTable;
 use crate::config::keys::key_of;
 use crate::config::learnt::server_of;
-use crate::config::providers::{complete, is_loopback};
+use crate::config::providers::{PRESETS, complete, is_loopback};
 use crate::config::{Config, ConfigError, Environment, KeySource, Keys, Secret};
 use crate::projection::safe_text::shown;
 
@@ -51,6 +52,7 @@ fn list(config: &Config, output: Output) -> Result<(), Failure> {
         .providers()
         .filter_map(|name| Some((name, config.key_source(name)?.to_string())))
         .chain(config.keys().all().filter_map(|(name, server)| unused(config, name, server)))
+        .chain(config.file().providers.iter().filter_map(|(name, table)| withheld(config, name, table)))
         .collect();
     if rows.is_empty() {
         output.say("no key is set or stored; `agon keys set PROVIDER` stores one");
@@ -68,6 +70,20 @@ fn unused<'a>(config: &Config, name: &'a str, server: &str) -> Option<(&'a str, 
         }
         None => Some((name, format!("a key is stored for {server}, where `{name}` is not any more"))),
     }
+}
+
+/// A key of the environment that is not sent, since the provider has another address than its own.
+fn withheld<'a>(config: &Config, name: &'a str, table: &ProviderTable) -> Option<(&'a str, String)> {
+    let variable = PRESETS.iter().find(|preset| preset.name == name)?.api_key_env?;
+    let url = table.base_url.as_deref().filter(|_| config.key_source(name).is_none())?;
+    config.environment().get(variable)?;
+    let server = server_of(url);
+    Some((
+        name,
+        format!(
+            "`{variable}` is set and not sent to {server}: `api_key_env = \"{variable}\"` sends it there"
+        ),
+    ))
 }
 
 /// Asks for a provider's key and stores it.
@@ -95,15 +111,20 @@ pub(super) async fn set(config: &Config, provider: &str, output: Output) -> Resu
 
 /// A key, typed without being shown or piped.
 async fn ask(question: &str, output: Output) -> Result<Secret, Failure> {
-    let typed = if std::io::stdin().is_terminal() {
+    if !std::io::stdin().is_terminal() {
+        let mut piped = String::new();
+        std::io::stdin().lock().take(MOST_PIPED).read_to_string(&mut piped)?;
+        return key_of(&piped).map_err(Failure::usage);
+    }
+    loop {
         output.tell(question);
         let line = unless_interrupted(typed_lines::hidden_line()).await;
         output.tell("\n");
-        line?.context("cannot read the key").map_err(|error| Failure::new(USAGE, error))?.unwrap_or_default()
-    } else {
-        let mut piped = String::new();
-        std::io::stdin().lock().take(MOST_PIPED).read_to_string(&mut piped)?;
-        piped
-    };
-    key_of(&typed).map_err(Failure::usage)
+        let line = line?.context("cannot read the key").map_err(|error| Failure::new(USAGE, error))?;
+        match key_of(line.as_deref().unwrap_or_default()) {
+            // Whoever pastes once more must not paste into the shell.
+            Err(why) if line.as_ref().is_some_and(|line| !line.trim().is_empty()) => output.say(why),
+            key => return key.map_err(Failure::usage),
+        }
+    }
 }

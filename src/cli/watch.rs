@@ -185,6 +185,11 @@ impl Watch {
                 self.is_closed = false;
                 continue;
             }
+            if !self.tells && !self.show.loud.quiet {
+                let lines = self.renderer.beginning(&entry, &|at| event(&self.entries, at));
+                lines.iter().for_each(|line| self.output.say(line));
+                self.renderer.skip(&entry);
+            }
             self.tell(&entry);
             if !self.show.loud.quiet {
                 let notes = entry.effective().flat_map(|(_, event)| event.told());

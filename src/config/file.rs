@@ -10,9 +10,10 @@ use crate::config::docker::DockerTable;
 use crate::config::mcp::McpTable;
 use crate::config::number::{Dollars, Thousandths};
 use crate::config::policy::RuleTable;
+use crate::protocol::event::ErrorKind;
 use crate::protocol::message::{Effort, Structured};
 use crate::protocol::names::Names;
-use crate::protocol::spec::{Limits, PermissionLevel, RetrySpec};
+use crate::protocol::spec::{Budget, Limits, PermissionLevel, RetrySpec};
 
 /// agon's configuration, in `config.toml` of the user and `.agon/config.toml` of a project.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -66,6 +67,10 @@ pub struct LimitsTable {
     pub max_tokens: Option<u64>,
     /// Dollars of a session; default no limit. Needs a known price.
     pub max_usd: Option<Dollars>,
+    /// What one turn may use: a squad, a debate or an agent on its own.
+    pub turn: Option<BudgetTable>,
+    /// What one agent may use, with all that it begins.
+    pub agent: Option<BudgetTable>,
     /// Active seconds of one turn; default no limit.
     pub max_seconds: Option<u64>,
     /// Milliseconds one model call may take in all; default 600000.
@@ -74,6 +79,39 @@ pub struct LimitsTable {
     pub tool_timeout_ms: Option<u64>,
     /// Milliseconds a command may ask for with `timeout_ms`; default 600000.
     pub tool_timeout_max_ms: Option<u64>,
+}
+
+/// Tokens and money that a part of a session may use.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BudgetTable {
+    /// Tokens, input and output; default no limit.
+    pub max_tokens: Option<u64>,
+    /// Dollars; default no limit. Needs a known price.
+    pub max_usd: Option<Dollars>,
+}
+
+impl From<BudgetTable> for Budget {
+    fn from(written: BudgetTable) -> Self {
+        Budget { max_tokens: written.max_tokens, max_micro_usd: written.max_usd.map(|dollars| dollars.0) }
+    }
+}
+
+impl From<LimitsTable> for Limits {
+    fn from(written: LimitsTable) -> Self {
+        let defaults = Limits::default();
+        Limits {
+            max_steps: written.max_steps.unwrap_or(defaults.max_steps),
+            max_tokens: written.max_tokens,
+            max_micro_usd: written.max_usd.map(|dollars| dollars.0),
+            turn: written.turn.unwrap_or_default().into(),
+            spark: written.agent.unwrap_or_default().into(),
+            max_seconds: written.max_seconds,
+            model_timeout_ms: written.model_timeout_ms.unwrap_or(defaults.model_timeout_ms),
+            tool_timeout_ms: written.tool_timeout_ms.unwrap_or(defaults.tool_timeout_ms),
+            tool_timeout_max_ms: written.tool_timeout_max_ms.unwrap_or(defaults.tool_timeout_max_ms),
+        }
+    }
 }
 
 /// How failed model calls are repeated: delays double from `base_ms` to `cap_ms`.
@@ -255,6 +293,10 @@ pub struct ModelTable {
     pub images: Option<bool>,
     /// Models to try when this one cannot be had, in order.
     pub fallbacks: Option<Vec<String>>,
+    /// Models to try after a failure of this kind (`rate_limited`, `overloaded`, `quota`, `auth`, `network`, `timeout`, …),
+    /// in place of `fallbacks`. An empty list: none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub fallbacks_on: BTreeMap<ErrorKind, Vec<String>>,
     /// Model family, for counting independent votes.
     pub family: Option<String>,
 }

@@ -102,6 +102,18 @@ impl OpenCall {
         matches!(self.order, Order::Ask(_) | Order::Question(_))
     }
 
+    /// What a spark is said to do when it does several things: what a person can act on comes first.
+    pub fn urgency(&self) -> u8 {
+        match self.order {
+            Order::Ask(_) | Order::Question(_) => 5,
+            Order::Tool(_) | Order::Check(_) => 4,
+            Order::Model(_) => 3,
+            Order::Timer(_) if self.is_clock() => 0,
+            Order::Timer(_) => 2,
+            _ => 1,
+        }
+    }
+
     /// True for the turn's time limit: it ticks, and nobody is at work on it.
     pub fn is_clock(&self) -> bool {
         matches!(self.order, Order::Timer(TimerOrder { purpose: TimerPurpose::TurnLimit, .. }))
@@ -167,6 +179,12 @@ impl OpenCalls {
     /// The open calls, by call.
     pub fn iter(&self) -> impl Iterator<Item = (CallId, &OpenCall)> {
         self.calls.iter().map(|(call, open)| (*call, open))
+    }
+
+    /// What is under way: the event that ordered the most telling call, and how many more are open.
+    pub fn under_way(&self) -> Option<(EventRef, usize)> {
+        let open = || self.calls.values().filter(|open| !open.is_clock());
+        open().max_by_key(|open| open.urgency()).map(|most| (most.ordered, open().count() - 1))
     }
 
     /// True while anything is done: a question and the turn's clock only wait.

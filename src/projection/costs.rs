@@ -239,6 +239,21 @@ impl Costs {
         Some(rows.chain([CostRow { scope: Scope::Turn(turn), tally: *whole }]).collect())
     }
 
+    /// The sheet of an agent by its role or number (`spark-3`), then their sum. None without such an agent.
+    pub fn rows_of_agent(&self, name: &str) -> Option<Vec<CostRow>> {
+        let is_meant = |id: &SparkId| {
+            self.sparks.get(id).is_some_and(|costs| costs.role == name) || id.to_string() == name
+        };
+        let sparks = self.sparks.iter().filter(|(id, _)| is_meant(id));
+        let mut rows: Vec<CostRow> =
+            sparks.map(|(id, costs)| CostRow { scope: Scope::Spark(*id), tally: costs.tally }).collect();
+        let sum = rows.iter().fold(Tally::default(), |sum, row| sum.and(&row.tally));
+        if rows.len() > 1 {
+            rows.push(CostRow { scope: Scope::Role(name.to_owned()), tally: sum });
+        }
+        (!rows.is_empty()).then_some(rows)
+    }
+
     /// A turn's name: its number and who worked in it.
     pub fn turn_name(&self, turn: u32) -> String {
         let worker = self.turns.get(&turn).map(|(worker, _)| *worker).unwrap_or_default();

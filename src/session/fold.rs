@@ -73,7 +73,8 @@ impl Session {
             E::AnswerRejected(data) => self.fold_rejected(at, data.spark, data.repair),
             E::BudgetReserved(data) => self.ledger.reserve(data.call, data.tokens, data.micro_usd),
             E::BudgetSettled(data) => self.ledger.settle(data),
-            E::LimitReached(_) => self.fold_limit(),
+            E::LimitReached(data) if data.spark.is_none() => self.fold_limit(),
+            E::LimitReached(_) => {}
             E::ContextCompacted(data) => self.fold_compacted(at, data),
             E::QuestionAnswered(_) | E::CacheHit(_) | E::CacheMissed(_) | E::CacheStored(_) => {
                 self.fold_end(event)
@@ -265,9 +266,7 @@ impl Session {
     fn fold_ignited(&mut self, data: &SparkIgnited) {
         self.next_spark = self.next_spark.max(data.spark.0.saturating_add(1));
         let before = data.continues.and_then(|id| self.sparks.remove(&id));
-        // The conversation with the person outlives turns in which it is not gone on with.
-        let lead = self.lead_name().map(str::to_owned);
-        self.sparks.retain(|_, spark| spark.completed.is_none() || spark.talks(lead.as_deref()));
+        self.drop_ended(data);
         let mut spark = Spark {
             role: data.role.clone(),
             persona: data.persona.clone(),
@@ -282,11 +281,13 @@ impl Session {
             recent: Default::default(),
             warned: false,
             rejected: 0,
+            called_in_summary: false,
             compacted: 0,
             seen: Default::default(),
             answer: None,
             stopping: None,
             completed: None,
+            apart_from: data.apart_from,
         };
         spark.set_head(self.head(&data.persona));
         if let Some(before) = before {
@@ -318,6 +319,7 @@ impl Session {
         if let Some(at) = data.answer.filter(|at| matches!(self.event(*at), Some(ArenaEvent::CacheHit(_)))) {
             self.enqueue(data.spark, RequestPart { role: Role::Assistant, from: at, sel: None });
         }
+        self.fold_apart(data.spark, data.answer);
         self.fold_debater_completed(data.spark);
     }
 
@@ -328,6 +330,7 @@ impl Session {
     }
 
     fn fold_called(&mut self, at: EventRef, data: &ModelCalled) {
+        self.ledger.book(data.call, self.lineage(data.spark));
         let spark = self.sparks.get(&data.spark);
         let kept = match (&data.parts.base, spark.and_then(|s| s.sent.as_ref())) {
             (Some(base), Some((sent, request))) if base == sent => request.first(data.parts.keep as usize),
@@ -422,6 +425,7 @@ impl Session {
 
     fn fold_answer(&mut self, at: EventRef, data: &Answered<ModelReply>) {
         let Some(call) = self.calls.remove(&data.call) else { return };
+        self.fold_manner(&call, &data.body);
         let (Order::Model(ModelOrder { purpose: Purpose::Think, .. }), Some(id)) = (&call.order, call.spark)
         else {
             return;

@@ -121,6 +121,8 @@ pub struct Spark {
     pub warned: bool,
     /// Unusable answers in a row.
     pub rejected: u32,
+    /// True once it called a tool where a summary was asked for: from then on tools are left out there.
+    pub called_in_summary: bool,
     /// Compactions since the last usable answer.
     pub compacted: u32,
     /// What it last saw of each file.
@@ -131,6 +133,8 @@ pub struct Spark {
     pub stopping: Option<TurnCause>,
     /// How it ended.
     pub completed: Option<TurnCause>,
+    /// The spark whose chat it is not shown; that learns what it was asked and answered.
+    pub apart_from: Option<SparkId>,
 }
 
 impl Spark {

@@ -318,7 +318,7 @@ pub struct SessionSealed {
 }
 
 /// Data of `spark_ignited`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SparkIgnited {
     /// The spark.
     pub spark: SparkId,
@@ -331,6 +331,12 @@ pub struct SparkIgnited {
     /// The spark whose conversation it continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continues: Option<SparkId>,
+    /// The spark whose chat with the user is too long for it: its task and its answer are added there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub apart_from: Option<SparkId>,
+    /// Of a squad's lead: estimated tokens of the conversation that it continues or is too long for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earlier_tokens: Option<u64>,
 }
 
 /// Data of `spark_completed`.
@@ -417,6 +423,8 @@ stored! {
         Interrupted,
         /// Nothing is changed in this turn: your answer is a plan.
         Planning,
+        /// The chat before this task is not shown to you.
+        Apart,
     }
 }
 
@@ -442,6 +450,16 @@ pub struct LimitReached {
     pub used: u64,
     /// The limit.
     pub max: u64,
+    /// The spark whose budget it is; the session's or the turn's when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spark: Option<SparkId>,
+}
+
+impl LimitReached {
+    /// A limit of the session or the turn.
+    pub fn new(limit: LimitKind, used: u64, max: u64) -> Self {
+        LimitReached { limit, used, max, spark: None }
+    }
 }
 
 stored! {
@@ -456,5 +474,13 @@ stored! {
         MicroUsd,
         /// Active seconds.
         Seconds,
+        /// Tokens of one turn.
+        TurnTokens,
+        /// Millionths of a dollar of one turn.
+        TurnMicroUsd,
+        /// Tokens of one spark and all that it began.
+        SparkTokens,
+        /// Millionths of a dollar of one spark and all that it began.
+        SparkMicroUsd,
     }
 }

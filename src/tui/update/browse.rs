@@ -89,7 +89,7 @@ pub(super) fn page(state: &mut State, pages: isize) {
     scroll(state, pages * isize::try_from(height).unwrap_or(1));
 }
 
-fn scroll(state: &mut State, by: isize) {
+pub(super) fn scroll(state: &mut State, by: isize) {
     with_story(state, |story, state| story.scroll(&state.scene(), by));
 }
 

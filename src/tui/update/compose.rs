@@ -152,7 +152,7 @@ fn obey(
     acts: &mut Vec<Act>,
 ) -> Result<(), String> {
     let wanted = |what: &str| match rest {
-        "" => Err(format!("{} wants {what}", text.trim())),
+        "" => Err(format!("{} expects {what}", text.trim())),
         rest => Ok(rest.to_owned()),
     };
     match order {
@@ -256,7 +256,7 @@ fn fork(state: &State, rest: &str) -> Result<Act, String> {
         Some(seq) if state.record.last().is_some_and(|last| seq <= last) => {
             Ok(Act::Fork { id: None, seq: Some(seq) })
         }
-        _ => Err("/fork wants the number of an entry of this session".to_owned()),
+        _ => Err("/fork expects the number of an entry of this session".to_owned()),
     }
 }
 

@@ -32,6 +32,7 @@ const TELLS: &[Change] = &[
     ("a role's order", |spec| roles(spec)[2].after.clear()),
     ("revisions", |spec| roles(spec)[2].revisions = 1),
     ("a role's steps", |spec| roles(spec)[1].max_steps = Some(3)),
+    ("a role's fallbacks", |spec| roles(spec)[1].fallbacks = Some(vec!["mock/b".into()])),
     ("a role's model", |spec| roles(spec)[1].model = Some("mock/b".into())),
     ("the lead", |spec| spec.blueprint.as_mut().unwrap().lead = Some("reviewer".into())),
     ("a check", |spec| spec.blueprint.as_mut().unwrap().checks.push("make".into())),

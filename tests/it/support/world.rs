@@ -35,6 +35,7 @@ pub fn spec() -> Spec {
         refuses: vec![],
         images: false,
         fallbacks: fallbacks.iter().map(|s| (*s).to_owned()).collect(),
+        fallbacks_on: BTreeMap::new(),
     };
     Spec {
         program: "agon test".to_owned(),
