@@ -439,6 +439,10 @@ fn environment(
         environment.insert("RUSTC_WRAPPER".to_owned(), OsString::new());
     }
     environment.insert("npm_config_update_notifier".to_owned(), "false".into());
+    if !home.is_some_and(|home| home.join(".cache/node/corepack").is_dir()) {
+        // What it fetches is there for the next command.
+        environment.insert("COREPACK_HOME".to_owned(), "/tmp/corepack".into());
+    }
     // It traces the process at its end, which is refused here; the sanitizers themselves work.
     environment.insert("LSAN_OPTIONS".to_owned(), "detect_leaks=0".into());
     environment

@@ -50,20 +50,8 @@ pub const TABLE: &[Tool] = &[
     tool(".asdf", &["asdf.sh", "bin", "defaults", "installs", "lib", "plugins", "shims"], &[]),
     tool(".bun", &["bin"], &["install/cache", "install/global"]),
     tool(".cabal", &["bin"], &["packages", "store"]),
-    tool(
-        ".cache",
-        &["node/corepack", "pypoetry/virtualenvs"],
-        &["go-build", "ms-playwright", "pip", "pypoetry/artifacts", "pypoetry/cache", "uv"],
-    )
-    .writing(&[
-        "go-build",
-        "node/corepack",
-        "pip",
-        "pypoetry/artifacts",
-        "pypoetry/cache",
-        "pypoetry/virtualenvs",
-        "uv",
-    ]),
+    tool(".cache", &["node/corepack", "pypoetry/virtualenvs"], &["go-build", "ms-playwright", "pip", "uv"])
+        .writing(&["go-build", "pip", "uv"]),
     tool(
         ".cargo",
         &["bin", "config", "config.toml", "env", "git/db", ".crates.toml", ".crates2.json"],
@@ -80,7 +68,7 @@ pub const TABLE: &[Tool] = &[
     tool(".elan", &["bin", "env", "settings.toml"], &["toolchains"]),
     tool(".fnm", &["aliases", "node-versions"], &[]),
     tool(".ghcup", &["bin", "env", "lib", "share"], &["ghc", "hls"]),
-    tool(".gradle", &[], &["caches", "wrapper"]).writing(&["caches", "wrapper"]),
+    tool(".gradle", &[], &["caches", "wrapper"]).writing(&["caches"]),
     tool(
         ".julia",
         &["bin", "environments", "juliaup"],
@@ -89,12 +77,12 @@ pub const TABLE: &[Tool] = &[
     tool(".juliaup", &["bin"], &[]),
     tool(".local", &["bin", "lib"], &[]),
     tool(".local/pipx", &["shared", "venvs"], &[]),
-    tool(".local/share", &["virtualenvs"], &[]).writing(&["virtualenvs"]),
     tool(".local/share/fnm", &["aliases", "node-versions"], &[]),
     tool(".local/share/mise", &["installs", "plugins", "shims"], &[]),
     tool(".local/share/pipx", &["shared", "venvs"], &[]),
     tool(".local/share/pnpm", &["."], &["global", "store"]),
     tool(".local/share/uv", &["python", "tools"], &[]),
+    tool(".local/share/virtualenvs", &["."], &[]),
     tool(".m2", &[], &["repository"]).writing(&["repository"]),
     tool(".nix-profile", &[], &["."]),
     tool(".npm", &[], &["_cacache"]).writing(&["_cacache"]),

@@ -10,9 +10,8 @@ use std::time::{Duration, Instant};
 /// How long git may take: one of a repository's files may be a pipe, which git waits for without end.
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// The user's settings that are known inside. Filters run inside as well: without one, git would store what it is there to
-/// hide or to keep apart.
-const KNOWN: &str = "^(filter\\..*\\.(clean|smudge|process|required)|user\\.(name|email)|init\\.defaultbranch|core\\.(autocrlf|eol)|pull\\.(rebase|ff)|\
+/// The user's settings that are known inside. None starts a program.
+const KNOWN: &str = "^(user\\.(name|email)|init\\.defaultbranch|core\\.(autocrlf|eol)|pull\\.(rebase|ff)|\
                      merge\\.conflictstyle|core\\.excludesfile)$";
 
 /// Names the file that says what git ignores everywhere; a copy of it is known.
@@ -40,26 +39,32 @@ pub fn program(path: Option<&OsString>, workspace: &Path) -> Option<PathBuf> {
     folders.map(|folder| folder.join("git")).find(|program| program.is_file())
 }
 
-/// Names the settings in the environment, where no command can change them for a later one. A copy of what git ignores
-/// everywhere is put into `folder`, which is seen as `seen_at`.
+/// Writes the settings into `folder`, which is seen as `seen_at`, and names them in the environment.
 pub fn write(workspace: &Path, folder: &Path, seen_at: &Path, environment: &mut BTreeMap<String, OsString>) {
     let settings = program(environment.get("PATH"), workspace).and_then(|git| of_the_user(&git, workspace));
     let mut settings = settings.unwrap_or_default();
     if !settings.iter().any(|(name, _)| name == EXCLUDES) {
         settings.push((EXCLUDES.to_owned(), "~/.config/git/ignore".to_owned()));
     }
-    let known = settings.into_iter().filter_map(|(name, value)| match name.as_str() {
-        // What the user never wants added is not added here either.
-        EXCLUDES => Some((name, excluded(&value, (workspace, folder), seen_at)?)),
-        _ => Some((name, value)),
-    });
-    let forced = FORCED.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    let all: Vec<(String, String)> = known.chain(forced).collect();
-    environment.insert("GIT_CONFIG_GLOBAL".to_owned(), "/dev/null".into());
-    environment.insert("GIT_CONFIG_COUNT".to_owned(), all.len().to_string().into());
-    for (i, (name, value)) in all.into_iter().enumerate() {
-        environment.insert(format!("GIT_CONFIG_KEY_{i}"), name.into());
-        environment.insert(format!("GIT_CONFIG_VALUE_{i}"), value.into());
+    let mut text = String::new();
+    for (name, value) in &settings {
+        let value = match name.as_str() {
+            // What the user never wants added is not added here either.
+            EXCLUDES => excluded(value, (workspace, folder), seen_at),
+            _ => Some(value.clone()),
+        };
+        if let (Some(value), Some((section, key))) = (value, name.rsplit_once('.')) {
+            let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            text.push_str(&format!("[{section}]\n\t{key} = \"{value}\"\n"));
+        }
+    }
+    if fs::write(folder.join(".gitconfig"), text).is_ok() {
+        environment.insert("GIT_CONFIG_GLOBAL".to_owned(), seen_at.join(".gitconfig").into_os_string());
+    }
+    environment.insert("GIT_CONFIG_COUNT".to_owned(), FORCED.len().to_string().into());
+    for (i, (name, value)) in FORCED.iter().enumerate() {
+        environment.insert(format!("GIT_CONFIG_KEY_{i}"), (*name).into());
+        environment.insert(format!("GIT_CONFIG_VALUE_{i}"), (*value).into());
     }
     // There is no terminal: a message that is there already is taken as it is, and nothing waits for a password.
     environment.insert("GIT_EDITOR".to_owned(), "true".into());
