@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 pub use docker::DockerTable;
 pub use environment::Environment;
-pub use file::{CacheTable, ConfigFile, NamesTable, SandboxKind};
+pub use file::{CacheTable, ConfigFile, NamesTable, SandboxKind, SubagentsTable};
 pub use keys::{KeySource, Keys};
 pub use layer::{KeyPath, Layer, Source};
 pub use learnt::Learnt;
@@ -358,6 +358,11 @@ impl Config {
     /// The tools that sparks are offered; all when absent.
     pub fn tools(&self) -> Option<&[String]> {
         self.file.tools.as_deref()
+    }
+
+    /// Personas and models that sparks may choose for subagents besides their own.
+    pub fn subagents(&self) -> SubagentsTable {
+        self.file.subagents.clone().unwrap_or_default()
     }
 
     /// Where a session stops by itself.

@@ -10,6 +10,7 @@ pub mod convergence;
 mod conversation;
 pub mod debate;
 mod decide;
+mod delegate;
 mod endings;
 mod fold;
 mod free_text;

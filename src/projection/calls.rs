@@ -376,7 +376,7 @@ impl OpenCalls {
 
 /// What a tool call is about, from its arguments alone: the best known argument, else the first text.
 pub fn target(args: &Args) -> String {
-    const TELLING: [&str; 7] = ["command", "path", "file", "pattern", "query", "url", "name"];
+    const TELLING: [&str; 8] = ["command", "path", "file", "pattern", "query", "url", "task", "name"];
     let text = match args {
         Args::Broken(text) => Some(text.as_str()),
         Args::Json(Value::Object(map)) => TELLING

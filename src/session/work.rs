@@ -175,7 +175,7 @@ impl Session {
             return Some(role.name.clone());
         }
         let spec = self.spec.as_deref()?;
-        let plans = spec.permission == PermissionLevel::Plan && spec.workspace.holds_plans();
+        let plans = self.level_of(spark) == PermissionLevel::Plan && spec.workspace.holds_plans();
         plans.then(|| WorkspaceSpec::PLANNING.to_owned())
     }
 }

@@ -226,6 +226,7 @@ fn cells(row: &CostRow, costs: &Costs) -> [String; 10] {
             let role = costs.sparks.get(spark).map(|costs| costs.role.as_str()).unwrap_or_default();
             format!("{spark} {role}")
         }
+        Scope::WithSubagents(spark) => format!("{spark} with subagents"),
         Scope::Turn(turn) => costs.turn_name(*turn),
         Scope::Role(role) => format!("role {role}"),
         Scope::Model(model) => model.clone(),

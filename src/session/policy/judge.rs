@@ -135,14 +135,14 @@ fn read_only(rights: &Rights<'_>, _: &str, plan: &Plan) -> Option<Ruling> {
     let changes = |need: &Need| matches!(need, Need::Write(_) | Need::Git | Need::Unconfined);
     let runs = plan.needs.iter().any(|need| matches!(need, Need::Command(_)));
     let elsewhere = plan.risk == Risk::Execute && !runs;
-    let why = match is_planning {
-        _ if plan.risk == Risk::Write || elsewhere || plan.needs.iter().any(changes) => {
+    let why = match () {
+        () if plan.risk == Risk::Write || elsewhere || plan.needs.iter().any(changes) => {
             "the workspace is read-only"
         }
-        true if runs && !rights.shelter.holds_plans => {
+        () if runs && !rights.shelter.holds_plans => {
             "no sandbox here keeps commands from changing the workspace"
         }
-        _ => return None,
+        () => return None,
     };
     let who = if is_planning { "level plan" } else { "read-only role" };
     let advice =
