@@ -37,7 +37,7 @@ pub use change::{Changes, LimitChanges, change};
 pub use clock::SystemClock;
 pub use error::WireError;
 pub(crate) use error::in_shell;
-pub use fork::{ForkPlan, Instead, fork};
+pub use fork::{ForkPlan, Instead, fork, open_copy};
 pub use lock::WorkspaceLock;
 pub use place::{Proof, Verdict, builtin_tools, holds_no_own_files, planned, prove, run_command, sandbox};
 pub use prepared::Prepared;

@@ -39,7 +39,7 @@ pub use crate::session::convergence::{DEFAULT_SCORER, Scorers};
 pub use crate::session::debate::DEFAULT_ROUNDS;
 pub use crate::session::policy::Line;
 pub use apply::Applied;
-pub use consent::{Person, Question};
+pub use consent::{Consented, Person, Question};
 pub use demo::{Demo, DemoFolder, model_after_demo};
 pub use explain::{Call, Explained, explain};
 pub use folders::workspace_files;
@@ -124,8 +124,9 @@ impl Host {
     ) -> Result<Handle, P::Failure> {
         let attended = answers.attendance();
         let what = (config.clone(), wanted.clone(), false);
-        let prepared = with_consent(person, what, async |config, wanted| {
-            assembly::open(config, model, wanted, attended).await
+        let prepared = with_consent(person, what, async |config, wanted| match wanted.in_copy {
+            false => assembly::open(config, model, wanted, attended).await,
+            true => assembly::open_copy(config, model, wanted, attended).await,
         });
         let prepared = prepared.await?;
         Ok(self.start(prepared, answers).await?)
@@ -141,8 +142,14 @@ impl Host {
     ) -> Result<Handle, P::Failure> {
         let attended = answers.attendance();
         let what = (config.clone(), changes.clone(), true);
-        let prepared = with_consent(person, what, async |config, changes| {
-            assembly::resume(config, session, changes, attended).await
+        let prepared = with_consent(person, what, async |config, changes| match changes.in_copy {
+            false => assembly::resume(config, session, changes, attended).await,
+            true => {
+                let changes = changes.clone();
+                let plan =
+                    ForkPlan { session: session.to_owned(), changes, goes_on: true, ..ForkPlan::default() };
+                assembly::fork(config, &plan, attended).await
+            }
         });
         let prepared = prepared.await?;
         Ok(self.start(prepared, answers).await?)

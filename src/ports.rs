@@ -15,7 +15,7 @@ pub use tools::{EndPart, Preparation, Run, RunContext, Tool, ToolEnd, ToolSource
 pub use workers::{Sink, Workers};
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use tokio_stream::Stream;
@@ -173,6 +173,8 @@ pub enum FileKind {
 pub trait Files: Send + Sync {
     /// The path as it stands in logs: relative, `/`, no `.` or `..`. Does not need to exist.
     fn canonical(&self, path: &str) -> Result<String, FileError>;
+    /// When the workspace was opened.
+    fn opened(&self) -> SystemTime;
     /// The whole file, refused beyond `max` bytes.
     fn read(&self, path: &str, max: u64) -> Result<Vec<u8>, FileError>;
     /// SHA-256 of the content in hex, streaming; none when there is no such file.

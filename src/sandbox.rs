@@ -45,6 +45,21 @@ pub use put_back::put_back;
 /// The variables a command may see. No name that carries a key or a token is among them, and none is added.
 const PASSED_ON: [&str; 5] = ["PATH", "HOME", "LANG", "USER", "TMPDIR"];
 
+/// What commands outside of every sandbox see besides: the user's agent for keys, and the way to the network.
+const OUTSIDE: [&str; 11] = [
+    "SSH_AUTH_SOCK",
+    "XDG_RUNTIME_DIR",
+    "GPG_TTY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+];
+
 /// The variables of this process that any kind of sandbox on this machine passes on to commands, as they are now.
 pub fn passed_on() -> BTreeMap<String, String> {
     #[cfg(target_os = "linux")]
@@ -89,7 +104,8 @@ impl Unconfined {
         "a command that starts a session of its own outlives its call",
     ];
 
-    /// Opens the workspace. Commands will see `PATH`, `HOME`, `LANG`, `USER` and `TMPDIR` as they are now.
+    /// Opens the workspace. Commands will see `PATH`, `HOME`, `LANG`, `USER`, `TMPDIR`, the folders of tools, the user's agent
+    /// for keys and a proxy without a password as they are now.
     pub fn open(root: &Path) -> Result<Self, FileError> {
         Unconfined::protecting(root, ProtectedNames::default())
     }
@@ -101,11 +117,15 @@ impl Unconfined {
 
     /// The same for files that are open already.
     fn of(files: Arc<WorkspaceFiles>) -> Self {
-        let mut environment: BTreeMap<String, String> = PASSED_ON
-            .into_iter()
-            .filter_map(|name| std::env::var(name).ok().map(|value| (name.to_owned(), value)))
-            .filter(|(name, value)| name != "TMPDIR" || !value.is_empty())
-            .collect();
+        let mut environment = passed_on();
+        environment
+            .extend(OUTSIDE.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?))));
+        // A proxy's password is no command's to see.
+        let is_left_out = |name: &str, value: &str| {
+            (name == "TMPDIR" && value.is_empty())
+                || (name.to_ascii_lowercase().ends_with("_proxy") && value.contains('@'))
+        };
+        environment.retain(|name, value| !is_left_out(name, value));
         environment.entry("PATH".to_owned()).or_insert_with(|| "/usr/local/bin:/usr/bin:/bin".to_owned());
         environment.insert("TERM".to_owned(), "dumb".to_owned());
         Unconfined { files, environment }

@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 use ratatui::crossterm::event::KeyEvent;
 
-use crate::host::UndoWish;
+use crate::host::{Consented, UndoWish};
 use crate::protocol::spec::PermissionLevel;
 use crate::protocol::{Command, Entry, Signal, SparkId};
 
@@ -127,7 +127,7 @@ pub struct TurnChoice {
     pub diff: String,
 }
 
-/// A question that only a whole `yes` answers with yes.
+/// A question that only a whole `yes` answers with yes, or one of its keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Question {
     /// What it is about.
@@ -138,6 +138,8 @@ pub struct Question {
     pub points: Vec<String>,
     /// The question itself.
     pub question: String,
+    /// Keys that answer at once, where no answer needs care.
+    pub keys: &'static [(char, Consented)],
 }
 
 /// What the screen wants done by whoever runs it.
@@ -168,7 +170,7 @@ pub enum Act {
         everywhere: bool,
     },
     /// Answers [`Msg::Asked`].
-    Consent(bool),
+    Consent(Consented),
     /// Leaves this session for a new one.
     New,
     /// Looks at another session.

@@ -46,6 +46,8 @@ pub struct Changes {
     pub answer: Option<(String, String)>,
     /// True when nothing but a debate is held until the process ends: its tools only read, so others may write.
     pub reads_only: bool,
+    /// True to work in a copy of the workspace as it is now, which comes home like a fork.
+    pub in_copy: bool,
 }
 
 /// Limits that are wanted instead of the recorded ones.

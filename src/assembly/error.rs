@@ -204,13 +204,11 @@ impl WireError {
             WireError::Unfit(fault) => fault.hint.clone(),
             WireError::Undo { hint, .. } => hint.clone(),
             WireError::EmptyCheck => Some("such as --check \"cargo test\"".to_owned()),
-            WireError::Busy { .. } => {
-                Some(
-                    "wait for it to end, only look and plan beside it (`--permission plan`, Shift-Tab), or work in a copy: \
-                     `--workspace DIR`"
-                        .to_owned(),
-                )
-            }
+            WireError::Busy { .. } => Some(
+                "wait for it to end, work in a copy (`--copy`, /fork), or only look and plan (`--permission plan`, \
+                 Shift-Tab)"
+                    .to_owned(),
+            ),
             WireError::Arena(ArenaError::NoScorer(..)) => Some(
                 "take it up with the program that registered that scorer (`ArenaBuilder::scorer`)".to_owned(),
             ),

@@ -14,7 +14,7 @@ use crate::arena::Attendance;
 use crate::assembly::prepared::{Loaded, Prepared, Unfinished};
 use crate::assembly::taken_up::{self, Origin};
 use crate::assembly::{Changes, Place, WireError, ownership, providers, store};
-use crate::config::Config;
+use crate::config::{Config, ModelName};
 use crate::eventlog::{LogError, SessionPath, SessionStore, session_status};
 use crate::ports::{EventLog, Workspace};
 use crate::protocol::event::SessionForked;
@@ -66,20 +66,50 @@ pub async fn fork(config: &Config, plan: &ForkPlan, attended: Attendance) -> Res
     loaded.log = Some(store.fork(&parent, at, &id, &mut |entry| loaded.apply(entry))?);
     let unfinished = Unfinished::copy(&config.places().state, &id);
     let mut made = take_up(config, plan, (Copied { store, parent, loaded }, replaced), attended).await?;
-    name(&config.places().state, &id);
+    let name = name(&config.places().state, &id);
+    if plan.changes.in_copy {
+        let home = format!("works in a copy of the workspace; `agon apply {name}` brings its changes home");
+        made.notes.insert(0, home);
+    }
     made.unfinished = unfinished;
     Ok(made)
 }
 
+/// A new session in a copy of the configured workspace as it is now. It is the fork of one that only begins there, so it
+/// comes home like every fork.
+pub async fn open_copy(
+    config: &Config,
+    model: &ModelName,
+    wanted: &Changes,
+    attended: Attendance,
+) -> Result<Prepared, WireError> {
+    let begins = Changes { reads_only: true, squad: None, ..wanted.clone() };
+    let begun = super::open(config, model, &begins, Attendance::Unattended).await?;
+    let session = begun.id.clone();
+    begun.record().await?;
+    let plan = ForkPlan { session: session.clone(), changes: wanted.clone(), ..ForkPlan::default() };
+    let made = fork(config, &plan, attended).await;
+    if made.is_err() {
+        let store = store(config);
+        // The first error is the one to show.
+        let _ = store.find(&session).and_then(|path| store.remove(&path));
+    }
+    made
+}
+
 /// Gives a fork a name that is easy to type: `fork-3`. One without a name is found by its id as well.
-fn name(state: &Path, id: &str) {
+fn name(state: &Path, id: &str) -> String {
     let sessions = state.join("sessions");
     let names = std::fs::read_dir(&sessions).into_iter().flatten().flatten();
     let numbers = names
         .filter_map(|entry| session_status::name(&entry.path())?.strip_prefix("fork-")?.parse::<u64>().ok());
     let next = numbers.max().unwrap_or(0) + 1;
+    let name = format!("fork-{next}");
     // The name is a help and no part of the fork.
-    let _ = session_status::rename(&sessions.join(id), &format!("fork-{next}"));
+    match session_status::rename(&sessions.join(id), &name) {
+        Ok(()) => name,
+        Err(_) => id.to_owned(),
+    }
 }
 
 /// The folder of a fork's files.

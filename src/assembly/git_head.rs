@@ -35,6 +35,13 @@ pub async fn git_head(root: &Path) -> Option<String> {
     }
 }
 
+/// The branch a work tree is on, without a branch where its head is detached; none outside of a repository.
+pub fn branch(root: &Path) -> Option<Option<String>> {
+    let dot = root.ancestors().map(|folder| folder.join(".git")).find(|dot| dot.exists())?;
+    let head = text(&git_folder(dot)?.join("HEAD"))?;
+    Some(head.trim().strip_prefix("ref: refs/heads/").map(str::to_owned))
+}
+
 /// A commit that was made in a work tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MadeCommit {

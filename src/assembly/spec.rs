@@ -1,15 +1,21 @@
 //! Makes the spec a session is opened with out of the configuration and the files that count at that moment.
 
+use std::path::Path;
 use std::slice;
 
 use crate::arena::PROGRAM;
 use crate::assembly::squad::Crew;
-use crate::assembly::{Changes, WireError, cache, mcp, providers};
-use crate::config::{Config, ConfigError, ModelName, Trust, unknown};
+use crate::assembly::{Changes, SystemClock, WireError, cache, git_head, mcp, providers};
+use crate::config::{Config, ConfigError, Connection, ModelName, Trust, unknown};
 use crate::library::{self, BadPersona, Library, demo};
+use crate::ports::Clock as _;
+use crate::projection::phrases::day;
 use crate::protocol::fit::did_you_mean;
 use crate::protocol::message::Structured;
-use crate::protocol::spec::{ModelSpec, PersonaSpec, Price, Spec, ToolSpec, WorkspaceSpec, names_tools};
+use crate::protocol::spec::{
+    Action, Instruction, ModelSpec, PersonaSpec, Policy, Price, Spec, ToolSpec, WorkspaceSpec, names_tools,
+};
+use crate::protocol::text::name_shown;
 use crate::session::policy;
 
 /// The most a spec may hold as JSON, so that its entry fits into a line of the log.
@@ -68,13 +74,64 @@ pub(super) fn make(
         permission: wanted.permission.unwrap_or(config.permission()),
         limits: config.limits(),
         retry: config.retry(),
-        instructions: library::instructions(&config.places().instructions(), root)?,
+        instructions: instructions(config, root, &models, wanted)?,
         blueprint,
         cache: wanted.squad.as_ref().and_then(|_| cache::spec(config, &models)),
         models,
     };
     check(&spec)?;
     Ok(spec)
+}
+
+/// What the model is given after its persona: the instruction files, each under its name, and the place it works in. A script
+/// answers as it does wherever it is.
+fn instructions(
+    config: &Config,
+    root: &Path,
+    models: &[ModelSpec],
+    wanted: &Changes,
+) -> Result<Vec<Instruction>, WireError> {
+    let mut found = library::instructions(&config.places().instructions(), root)?;
+    for one in &mut found {
+        one.text = format!("# Instructions from `{}`\n\n{}", one.path, one.text);
+    }
+    let is_script = |model: &ModelSpec| {
+        let provider = model.name.split('/').next().unwrap_or_default();
+        provider == demo::PROVIDER
+            || provider == "log"
+            || matches!(config.connection(provider), Ok(Connection::Script { .. }))
+    };
+    if !models.iter().all(is_script) {
+        let mut policy = config.policy();
+        policy.add(&wanted.rules);
+        found.push(Instruction { path: Instruction::PLACE.to_owned(), text: place(root, &policy) });
+    }
+    Ok(found)
+}
+
+/// What is true of the place as the session begins.
+fn place(root: &Path, policy: &Policy) -> String {
+    let branch = match git_head::branch(root) {
+        Some(Some(name)) => format!("branch `{name}`"),
+        Some(None) => "a detached head".to_owned(),
+        None => "no repository".to_owned(),
+    };
+    let (system, processor) = (std::env::consts::OS, std::env::consts::ARCH);
+    let allowed = policy.rules.iter().filter(|rule| rule.action == Action::Allow && rule.command.is_none());
+    let needs = allowed
+        .flat_map(|rule| &rule.needs)
+        .filter(|need| need.starts_with("host:") || need.starts_with("port:"));
+    let needs: Vec<String> = needs.map(|need| format!("`{need}`")).collect();
+    let network = match needs.is_empty() {
+        true => "nothing is allowed yet".to_owned(),
+        false => format!("allowed are {}", needs.join(", ")),
+    };
+    format!(
+        "# The place, as the session begins\n\n- Workspace: {}\n- Git: {branch}\n- System: {system} on {processor}, commands \
+         by `sh`\n- Day: {}\n- Network of commands: {network}\n",
+        name_shown(&root.to_string_lossy()),
+        day(SystemClock.now()),
+    )
 }
 
 /// Checks a spec's parts against each other.

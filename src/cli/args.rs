@@ -215,6 +215,9 @@ pub struct HeldArgs {
     /// Confine the tools with this sandbox; default `auto`
     #[arg(long, value_name = "KIND", hide_possible_values = false)]
     pub sandbox: Option<SandboxKind>,
+    /// Work in a copy of the workspace, which `agon apply` brings home
+    #[arg(long)]
+    pub copy: bool,
     /// Let models think this much: low, medium or high; default as the provider does
     #[arg(long, value_name = "EFFORT", value_parser = effort)]
     pub effort: Option<Effort>,

@@ -7,7 +7,7 @@ use crate::cli::error::Failure;
 use crate::cli::output::Output;
 use crate::cli::typed_lines;
 use crate::config::Config;
-use crate::host::{self, Person, Question};
+use crate::host::{self, Consented, Person, Question};
 use crate::projection::visible;
 
 /// The person at the terminal.
@@ -25,9 +25,9 @@ impl Person for AtTerminal {
         PERSON.to_owned()
     }
 
-    async fn agrees(&self, question: Question) -> Result<bool, Failure> {
+    async fn agrees(&self, question: Question) -> Result<Consented, Failure> {
         if !self.can_be_asked || !Desk::is_attended() {
-            return Ok(false);
+            return Ok(Consented::No);
         }
         let output = self.output;
         match question {
@@ -51,12 +51,19 @@ impl Person for AtTerminal {
                 }
                 output.tell("Type yes to let the session work in the folder of its log: ");
             }
-            Question::Beside { why } => {
+            Question::Busy { why, can_look } => {
                 output.say(&why);
-                output.tell("Look and plan beside it (level plan), and change nothing? yes | no: ");
+                let look = if can_look { "plan (look and plan, change nothing) | " } else { "" };
+                output.tell(&format!("Type {look}copy (work in a copy of the workspace) | no: "));
+                let word = typed_lines::word().await?;
+                return Ok(match word.as_str() {
+                    "copy" | "c" => Consented::InCopy,
+                    "plan" | "p" => Consented::Yes,
+                    _ => Consented::No,
+                });
             }
         }
-        typed_lines::yes().await
+        Ok(if typed_lines::word().await? == "yes" { Consented::Yes } else { Consented::No })
     }
 }
 
@@ -67,6 +74,6 @@ pub(super) async fn about_workspace(config: &Config, person: AtTerminal) -> Resu
     let Some(why) = config.wide(&workspace) else { return Ok(None) };
     // Said before the question, since no answer to it helps.
     host::holds_no_own_files(config, &workspace)?;
-    let agrees = person.agrees(Question::Wide { workspace: workspace.clone(), why }).await?;
-    Ok(agrees.then_some(workspace))
+    let agreed = person.agrees(Question::Wide { workspace: workspace.clone(), why }).await?;
+    Ok((agreed == Consented::Yes).then_some(workspace))
 }

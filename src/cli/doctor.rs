@@ -274,8 +274,8 @@ async fn proofs(config: &Config, kind: SandboxKind) -> Vec<Check> {
     checks.extend(proofs.into_iter().map(|proof| {
         let found = format!("{}: {}", proof.what, proof.verdict);
         let check = match proof.verdict {
-            Tried::Refused => Check::ok(proof.id, found),
-            Tried::NotTried(_) => Check::bad(proof.id, Verdict::Warning, found, None),
+            Tried::Refused | Tried::Opened => Check::ok(proof.id, found),
+            Tried::NotTried(_) | Tried::Unavailable(_) => Check::bad(proof.id, Verdict::Warning, found, None),
             Tried::Succeeded(_) => Check::bad(proof.id, Verdict::Broken, found, None),
         };
         check.with(proof.places)

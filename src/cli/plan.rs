@@ -243,6 +243,7 @@ pub fn changes(
         rules: rules_of(typed.policy.as_deref(), &typed.permission)?,
         permission: typed.permission.level,
         sandbox: typed.sandbox,
+        in_copy: typed.copy,
         ..Changes::default()
     })
 }

@@ -72,7 +72,7 @@ pub async fn offer_image(config: &Config, kind: SandboxKind, output: Output) -> 
     let (image, is_own) = (containers.image(), containers.is_own_image());
     let what = if is_own { "build it now from agon's Dockerfile" } else { "fetch it now from its registry" };
     output.tell(&format!("{}\n{what}? yes | no: ", safe_line(&missing.to_string())));
-    match (typed_lines::yes().await?, is_own) {
+    match (typed_lines::word().await? == "yes", is_own) {
         (false, _) => Err(missing.into()),
         (true, true) => build(&containers, image, None, output).await,
         (true, false) => pull(&containers, image, output).await,

@@ -88,8 +88,8 @@ pub fn forget() {
     }
 }
 
-/// True for a whole yes, false for anything else; whoever interrupts the question has not answered it.
-pub async fn yes() -> Result<bool, Failure> {
+/// The next line in small letters; nothing at the end of the input. An interrupt is an error, not an answer.
+pub async fn word() -> Result<String, Failure> {
     let line = unless_interrupted(line()).await??;
-    Ok(line.is_some_and(|line| line.trim().eq_ignore_ascii_case("yes")))
+    Ok(line.unwrap_or_default().trim().to_ascii_lowercase())
 }

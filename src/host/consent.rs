@@ -31,21 +31,36 @@ pub enum Question {
         /// The folder that the path in its log leads to.
         root: PathBuf,
     },
-    /// Another agon works in the workspace: may this session look and plan beside it?
-    Beside {
+    /// Another agon works in the workspace: shall this session only look and plan there, or work in a copy?
+    Busy {
         /// Which one, and where.
         why: String,
+        /// False for a squad, which cannot only look.
+        can_look: bool,
     },
+}
+
+/// How a person answers a [`Question`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Consented {
+    /// No, or no person can be asked.
+    No,
+    /// Yes; to [`Question::Busy`]: the session looks and plans.
+    Yes,
+    /// To [`Question::Busy`] only: the session works in a copy of the workspace.
+    InCopy,
 }
 
 impl Question {
     /// What a failure leaves to a person; nothing where the log names a folder that is not there.
-    pub(super) fn of(error: &WireError) -> Option<Self> {
+    pub(super) fn of(error: &WireError, changes: &Changes) -> Option<Self> {
         Some(match error {
             WireError::NothingConfines { why, gaps } => {
                 Question::Unconfined { why: why.clone(), gaps: gaps.clone() }
             }
-            WireError::Busy { .. } => Question::Beside { why: error.to_string() },
+            WireError::Busy { .. } => {
+                Question::Busy { why: error.to_string(), can_look: changes.squad.is_none() }
+            }
             WireError::Wide { workspace, why } => {
                 Question::Wide { workspace: existing(workspace).unwrap_or_else(|| workspace.clone()), why }
             }
@@ -54,12 +69,12 @@ impl Question {
         })
     }
 
-    /// True where a yes is of use: a new session's workspace was named for it, and a squad cannot only look.
+    /// True where a yes is of use: a new session's workspace was named for it, and a copy is nobody else's.
     fn is_open(&self, is_recorded: bool, changes: &Changes) -> bool {
         match self {
             Question::Unconfined { .. } => true,
             Question::Wide { .. } | Question::Folder { .. } => is_recorded,
-            Question::Beside { .. } => changes.squad.is_none(),
+            Question::Busy { .. } => !changes.in_copy,
         }
     }
 }
@@ -72,13 +87,13 @@ pub trait Person {
     /// Who that is, for the log.
     fn name(&self) -> String;
 
-    /// True for a yes. Where no person can be asked it is a no.
-    fn agrees(&self, question: Question) -> impl Future<Output = Result<bool, Self::Failure>>;
+    /// Asks. Where no person can be asked it is a no.
+    fn agrees(&self, question: Question) -> impl Future<Output = Result<Consented, Self::Failure>>;
 }
 
-/// Starts something, and asks the person what a failure leaves to them: to work without a sandbox, to only look where
-/// another agon works, and for a recorded session to work in a home or in a folder that only its log names. Each yes is put where the next try finds it and takes away
-/// its own question.
+/// Starts something, and asks the person what a failure leaves to them: to work without a sandbox, to look or to work in a
+/// copy where another agon works, and for a recorded session to work in a home or in a folder that only its log names.
+/// Each answer is put where the next try finds it, and takes away its own question.
 pub(super) async fn with_consent<P: Person, T>(
     person: &P,
     (mut config, mut changes, is_recorded): (Config, Changes, bool),
@@ -89,17 +104,19 @@ pub(super) async fn with_consent<P: Person, T>(
             Err(error) => error,
             Ok(started) => return Ok(started),
         };
-        let Some(question) = Question::of(&error).filter(|it| it.is_open(is_recorded, &changes)) else {
-            return Err(error.into());
-        };
-        if !person.agrees(question.clone()).await? {
-            return Err(error.into());
-        }
-        match question {
-            Question::Unconfined { why, .. } => changes.consent = Some(Consent { by: person.name(), why }),
-            Question::Wide { workspace, .. } => config.allow_workspace(&workspace),
-            Question::Folder { root, .. } => changes.root = Some(root),
-            Question::Beside { .. } => changes.permission = Some(PermissionLevel::Plan),
+        let question = Question::of(&error, &changes).filter(|it| it.is_open(is_recorded, &changes));
+        let Some(question) = question else { return Err(error.into()) };
+        match (question.clone(), person.agrees(question).await?) {
+            (Question::Unconfined { why, .. }, Consented::Yes) => {
+                changes.consent = Some(Consent { by: person.name(), why });
+            }
+            (Question::Wide { workspace, .. }, Consented::Yes) => config.allow_workspace(&workspace),
+            (Question::Folder { root, .. }, Consented::Yes) => changes.root = Some(root),
+            (Question::Busy { can_look: true, .. }, Consented::Yes) => {
+                changes.permission = Some(PermissionLevel::Plan);
+            }
+            (Question::Busy { .. }, Consented::InCopy) => changes.in_copy = true,
+            _ => return Err(error.into()),
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Host, Person, Question};
-use crate::assembly::WireError;
+use super::{Consented, Host, Person, Question};
+use crate::assembly::{Changes, WireError};
 use crate::config::{Config, Environment, Override};
 use crate::host_files::walk;
 use crate::projection::Board;
@@ -25,13 +25,15 @@ impl Host {
         }
         match self.sessions().home(session) {
             Ok(_) => Ok(None),
-            Err(error) => match Question::of(&error) {
-                Some(Question::Folder { id, root }) => {
-                    let question = Question::Folder { id, root: root.clone() };
-                    if person.agrees(question).await? { Ok(Some(root)) } else { Err(error.into()) }
+            Err(error) => {
+                if let Some(question) = Question::of(&error, &Changes::default())
+                    && let Question::Folder { root, .. } = question.clone()
+                    && person.agrees(question).await? == Consented::Yes
+                {
+                    return Ok(Some(root));
                 }
-                _ => Err(error.into()),
-            },
+                Err(error.into())
+            }
         }
     }
 

@@ -76,7 +76,7 @@ pub struct Wires {
 }
 
 /// How a command ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExecEnd {
     /// Exit code; none when a signal ended it.
     pub exit: Option<i32>,

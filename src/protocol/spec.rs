@@ -248,6 +248,11 @@ pub struct Instruction {
     pub text: String,
 }
 
+impl Instruction {
+    /// In place of a path: what is true of the place where the session works. It decides nothing that is cached.
+    pub const PLACE: &str = "(the place)";
+}
+
 stored! {
     /// Who works on a prompt.
     #[derive(Default, Eq)]

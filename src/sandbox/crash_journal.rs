@@ -51,11 +51,17 @@ pub struct Note {
     _file: File,
 }
 
+/// How the words begin that a note cannot be kept: no fault of the machine's or of a sandbox.
+pub const NOT_KEPT: &str = "agon cannot write its own folder";
+
 impl Note {
     /// Writes down how the names of a workspace stand before a call. An error is one of the state folder.
     pub fn write(folder: &Path, root: &Path, before: &ProtectedSnapshot) -> Result<Self, String> {
         let path = folder.join(format!("{}.json", uuid::Uuid::now_v7().simple()));
-        let failed = |error: std::io::Error| format!("`{}` cannot be kept: {error}", path.display());
+        let failed = |error: std::io::Error| {
+            let folder = folder.display();
+            format!("{NOT_KEPT} `{folder}`: {error}; make it writable, or set AGON_HOME to another folder")
+        };
         let os = |path: &PathBuf| path.as_os_str().to_owned();
         let written = Written {
             root: root.as_os_str().to_owned(),
@@ -67,12 +73,18 @@ impl Note {
         };
         let text = serde_json::to_vec(&written).map_err(|error| failed(error.into()))?;
         make(folder)?;
+        // It gets its name once it is locked and whole: nobody else settles it before.
+        let new = path.with_extension("new");
         let mut file =
-            OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
+            OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new).map_err(failed)?;
         // A file system without locks: then the note of a running call may be settled early, which harms nothing
         // but what the call has made of protected names.
         let _ = flock(&file, FlockOperation::LockExclusive);
-        file.write_all(&text).map_err(failed)?;
+        let written = file.write_all(&text).and_then(|()| fs::rename(&new, &path));
+        written.map_err(|error| {
+            let _ = fs::remove_file(&new);
+            failed(error)
+        })?;
         Ok(Note { path, _file: file })
     }
 

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsFd;
 use std::path::{Component, Path, PathBuf};
+use std::time::SystemTime;
 
 use rustix::fs::{AtFlags, Dir, FileType, Stat};
 use sha2::{Digest, Sha256};
@@ -26,6 +27,7 @@ pub struct WorkspaceFiles {
     aliases: Vec<PathBuf>,
     beneath: Beneath,
     protected: ProtectedNames,
+    opened: SystemTime,
 }
 
 impl WorkspaceFiles {
@@ -38,7 +40,8 @@ impl WorkspaceFiles {
         let real = std::fs::canonicalize(root).map_err(failed)?;
         let beneath = Beneath::open(&real).map_err(failed)?;
         let aliases = vec![real.clone(), root.to_owned()];
-        Ok(WorkspaceFiles { root: real, aliases, beneath, protected: ProtectedNames::default() })
+        let (protected, opened) = (ProtectedNames::default(), SystemTime::now());
+        Ok(WorkspaceFiles { root: real, aliases, beneath, protected, opened })
     }
 
     /// The same with these names protected.
@@ -96,6 +99,10 @@ impl WorkspaceFiles {
 }
 
 impl Files for WorkspaceFiles {
+    fn opened(&self) -> SystemTime {
+        self.opened
+    }
+
     fn canonical(&self, path: &str) -> Result<String, FileError> {
         let asked = Path::new(path);
         // `strip_prefix` compares whole components, so `/work-evil` is not beneath `/work`.

@@ -11,6 +11,7 @@ mod fs_layout;
 mod gaps;
 mod git;
 mod held;
+mod hints;
 mod home_layout;
 mod kept_back;
 mod kept_proof;
@@ -213,14 +214,14 @@ impl LocalSandbox {
             Some("host" | "port") => !self.has_namespaces,
             _ => !matches!(name.as_str(), "git" | "unconfined"),
         };
+        if opens.ports.contains(&network::PORT) {
+            return Some(format!("`port:{}` is not available: agon's proxy has it inside", network::PORT));
+        }
         if let Some(name) = opens.names().find(is_closed) {
             return Some(format!("`{name}` is not available in the sandbox `{}`", self.spec().kind));
         }
         if let Some(name) = opens.names().next().filter(|_| self.options.read_only) {
             return Some(format!("`{name}` is not available: the workspace is read-only here"));
-        }
-        if opens.ports.contains(&network::PORT) {
-            return Some(format!("`port:{}` is not available: agon's proxy listens there", network::PORT));
         }
         let why = self.git_place().err().filter(|_| opens.git && self.has_namespaces)?;
         Some(format!("`git` is not available: {why}"))
@@ -255,18 +256,18 @@ impl LocalSandbox {
         };
         // agon's own command: it connects to nothing, so it need not wait until the large folders are searched.
         let end = self.run(exec, (self.covers_of_sockets(), None), &(), &CancellationToken::new()).await;
-        let end = end.map_err(|why| match why.contains(mounts::UNCOVERED) {
-            // Whoever asked says that it cannot be had.
+        let is_no_machines =
+            |why: &str| why.contains(mounts::UNCOVERED) || why.contains(crash_journal::NOT_KEPT);
+        let end = end.map_err(|why| match is_no_machines(&why) {
             true => LocalError::Unfit(without_refused(&why)),
             false => LocalError::Machine(without_refused(&why)),
         })?;
         let held = match end.exit {
             Some(0) => proven::read(&end.stdout, self.has_namespaces, self.options.read_only),
-            _ => Err(format!(
-                "a command in it ended with {:?}: {}",
-                end.exit.or(end.signal),
-                end.stderr.trim()
-            )),
+            _ => {
+                let how = end.exit.or(end.signal);
+                Err(format!("a command in it ended with {how:?}: {}", end.stderr.trim()))
+            }
         };
         held.map_err(LocalError::Machine)
     }
@@ -420,8 +421,8 @@ impl LocalSandbox {
         let git = || self.why_closed(&Opens { git: true, ..Opens::default() });
         let hints = protected_snapshot::told_of_closed(&end, git, self.options.read_only);
         let hidden = protected_snapshot::told_of_hidden(&end, &self.found);
-        let memory = protected_snapshot::told_of_memory(&end);
-        for line in lines.chain(hints).chain(hidden).chain(memory).collect::<Vec<_>>() {
+        let limits = hints::of_limits(&end, &exec.command, self.files.root());
+        for line in lines.chain(hints).chain(hidden).chain(limits).collect::<Vec<_>>() {
             live.push(Lane::Stderr, &line);
             end.stderr.push_str(&line);
         }

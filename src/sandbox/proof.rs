@@ -4,6 +4,7 @@
 //! decided from what came out and from what is to be seen outside, never from the command's own word.
 
 mod acts;
+mod doors;
 mod stage;
 
 use std::fmt;
@@ -13,6 +14,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::ports::{Exec, ExecEnd, Opens, Sandbox};
 pub use acts::ACTS;
+pub use doors::DOORS;
+use doors::Door;
 pub use stage::Stage;
 
 /// Exit code of a command that says: what I would need is not here.
@@ -42,6 +45,10 @@ pub enum Verdict {
     Succeeded(String),
     /// It could not be tried; the words say why.
     NotTried(String),
+    /// It was opened for the call, and it worked.
+    Opened,
+    /// It cannot be opened for a call; the words say why.
+    Unavailable(String),
 }
 
 impl fmt::Display for Verdict {
@@ -50,6 +57,8 @@ impl fmt::Display for Verdict {
             Verdict::Refused => write!(f, "refused"),
             Verdict::Succeeded(what) => write!(f, "NOT refused: {what}"),
             Verdict::NotTried(why) => write!(f, "not tried: {why}"),
+            Verdict::Opened => write!(f, "works"),
+            Verdict::Unavailable(why) => write!(f, "not available: {why}"),
         }
     }
 }
@@ -67,26 +76,43 @@ pub struct Proof {
     pub places: Vec<String>,
 }
 
-/// Tries every act in a sandbox whose workspace is the stage's.
+/// Tries every act in a sandbox whose workspace is the stage's, and each door closed and open.
 pub async fn prove(stage: &Stage, sandbox: &dyn Sandbox) -> Vec<Proof> {
     let mut proofs = Vec::new();
-    for act in ACTS {
+    for act in ACTS.iter().chain(DOORS.iter().map(|door| &door.closed)) {
         proofs.push(attempt(act, stage, sandbox).await);
+    }
+    for door in DOORS {
+        proofs.push(through(door, stage, sandbox).await);
     }
     proofs
 }
 
 /// Tries one act.
 pub async fn attempt(act: &Act, stage: &Stage, sandbox: &dyn Sandbox) -> Proof {
-    let exec = Exec {
-        command: (act.command)(stage),
-        cwd: String::new(),
-        timeout_ms: TRY_MS,
-        capture_cap: 16 * 1024,
-        opens: Opens::default(),
+    let verdict = tried(act, Opens::default(), (stage, sandbox)).await;
+    Proof { id: act.id, what: act.what, verdict, places: places(act, stage) }
+}
+
+/// Tries the act of a door in a call that it was opened for.
+async fn through(door: &Door, stage: &Stage, sandbox: &dyn Sandbox) -> Proof {
+    let opens = (door.opens)(stage);
+    let verdict = match sandbox.cannot_open(&opens) {
+        Some(why) => Verdict::Unavailable(why),
+        None => match tried(&door.closed, opens, (stage, sandbox)).await {
+            Verdict::Succeeded(_) => Verdict::Opened,
+            Verdict::NotTried(why) => Verdict::Unavailable(why),
+            _ => Verdict::Unavailable("it was opened, and nothing came through".to_owned()),
+        },
     };
+    Proof { id: door.id, what: door.what, verdict, places: Vec::new() }
+}
+
+async fn tried(act: &Act, opens: Opens, (stage, sandbox): (&Stage, &dyn Sandbox)) -> Verdict {
+    let command = (act.command)(stage);
+    let exec = Exec { command, cwd: String::new(), timeout_ms: TRY_MS, capture_cap: 16 * 1024, opens };
     stage.forget();
-    let verdict = match sandbox.exec(exec, &(), &CancellationToken::new()).await {
+    match sandbox.exec(exec, &(), &CancellationToken::new()).await {
         Err(error) => Verdict::NotTried(error),
         Ok(end) => match (act.achieved)(stage, &end) {
             Some(what) => Verdict::Succeeded(what),
@@ -96,8 +122,7 @@ pub async fn attempt(act: &Act, stage: &Stage, sandbox: &dyn Sandbox) -> Proof {
             None if end.timed_out => Verdict::NotTried("its time ran out".to_owned()),
             None => Verdict::Refused,
         },
-    };
-    Proof { id: act.id, what: act.what, verdict, places: places(act, stage) }
+    }
 }
 
 /// Whether a command can be given the repository, tried with one that does nothing.

@@ -264,18 +264,6 @@ pub fn told_of_closed(end: &ExecEnd, git: impl FnOnce() -> Option<String>, read_
     vec![format!("[agon: {words}]\n")]
 }
 
-/// What a sanitizer's complaint does not say: the memory that it reserves is more than a process gets here.
-pub fn told_of_memory(end: &ExecEnd) -> Option<String> {
-    let is_shadow = |line: &str| {
-        line.contains("ReserveShadowMemoryRange failed") || line.contains("mmap the shadow memory")
-    };
-    let is_met = end.exit != Some(0) || end.stdout.contains("Sanitizer");
-    let words = "a process gets 16 GiB of memory here, and a sanitizer reserves more; to run it, repeat the call with \
-                 `needs: [\"unconfined\"]` and `why`";
-    let mut lines = end.stderr.lines().chain(end.stdout.lines());
-    (is_met && lines.any(is_shadow)).then(|| noted(words))
-}
-
 /// What a command's complaint about a hidden file does not say.
 pub fn told_of_hidden(end: &ExecEnd, found: &FoundPaths) -> Option<String> {
     let lines = end.stderr.lines().chain(end.stdout.lines());
@@ -285,7 +273,9 @@ pub fn told_of_hidden(end: &ExecEnd, found: &FoundPaths) -> Option<String> {
         let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
         refused.iter().any(|line| line.contains(&*name))
     };
-    let met = masked.filter(|_| !refused.is_empty()).find(is_met)?;
+    // The longest name: another may be its beginning.
+    let met =
+        masked.filter(|_| !refused.is_empty()).filter(is_met).max_by_key(|path| path.as_os_str().len())?;
     Some(noted(&format!(
         "`{}` is hidden from commands, because files with such names hold secrets (`agon config show` lists the names \
          under `names.secret`); ask the user for what you need of it",

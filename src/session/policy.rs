@@ -12,7 +12,7 @@ use crate::protocol::need::{Need, WILDCARDS};
 use crate::protocol::spec::{Action, Policy, Risk, Rule};
 use crate::protocol::text::{glob, glob_literal, is_glob};
 
-pub use commands::{restored, understood, understood_unquoted};
+pub use commands::{restored, said, understood};
 pub use hosts::on_hosts;
 pub use judge::{Grant, Line, Rights, Ruling, Shelter, allows, judge, lines, opens};
 

@@ -64,11 +64,9 @@ impl Arguments {
             return Ok(needs);
         }
         match git_line::read(&self.command) {
-            GitLine::Configures(command) => {
-                return Err(format!(
-                    "`{}` writes git's configuration, which no call may: ask the user to run it",
-                    name_shown(&command)
-                ));
+            GitLine::Refused(command, why) => {
+                let command = name_shown(&command);
+                return Err(format!("`{command}` {why}, which no call may do: ask the user to run it"));
             }
             // Where it cannot be given the command says so itself.
             GitLine::Changes if sandbox.cannot_open(&Opens::of(&[Need::Git])).is_none() => {

@@ -1,6 +1,7 @@
-//! Reads a command line as far as it consists of plain git commands. What the policy does not understand whole is other.
+//! Reads a command line as far as it consists of plain git commands, with their messages from here-documents. What else a
+//! shell can say is other.
 
-use crate::session::policy::understood_unquoted;
+use crate::session::policy::said;
 
 /// What a command line does to the repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,9 +10,24 @@ pub enum GitLine {
     Other,
     /// It changes what a call with the need `git` can change.
     Changes,
-    /// It writes git's configuration, or what is configured with it, by this command.
-    Configures(String),
+    /// This command of it writes what no call may, for this reason.
+    Refused(String, &'static str),
 }
+
+/// Why a command that writes configuration, or what is configured with it, is refused.
+const CONFIGURES: &str = "writes git's configuration";
+/// Commands that are refused whatever they are given, but for what only looks.
+const REFUSED: [(&str, &str); 8] = [
+    ("sparse-checkout", CONFIGURES),
+    ("bisect", "goes over several calls, and what it knows is lost with the first"),
+    ("replace", "shows one object for another"),
+    ("gc", REPACKS),
+    ("maintenance", REPACKS),
+    ("prune", REPACKS),
+    ("repack", REPACKS),
+    ("filter-branch", "rewrites every branch"),
+];
+const REPACKS: &str = "packs or removes objects";
 
 /// Commands of git that change references, the index or the objects.
 const CHANGES: [&str; 26] = [
@@ -69,13 +85,16 @@ const BESIDE: [&str; 10] = ["cat", "cd", "echo", "grep", "head", "ls", "pwd", "t
 /// Says what a line does.
 pub fn read(line: &str) -> GitLine {
     let mut does = GitLine::Other;
-    for (text, words) in understood_unquoted(line).into_iter().flatten() {
+    for (text, words) in said(line).into_iter().flatten() {
         match words.first().map(String::as_str) {
             Some("git") => match verb(&words[1..]) {
-                Some((verb, rest)) if configures(verb, rest) => return GitLine::Configures(text),
-                Some((verb, rest)) if only_looks(verb, rest) => {}
-                Some((verb, _)) if CHANGES.contains(&verb) => does = GitLine::Changes,
-                _ => return GitLine::Other,
+                Some((verb, rest)) => match refusal(verb, rest) {
+                    Some(why) => return GitLine::Refused(text, why),
+                    None if only_looks(verb, rest) => {}
+                    None if CHANGES.contains(&verb) => does = GitLine::Changes,
+                    None => return GitLine::Other,
+                },
+                None => return GitLine::Other,
             },
             Some(program) if BESIDE.contains(&program) => {}
             _ => return GitLine::Other,
@@ -101,6 +120,12 @@ fn has(words: &[String], options: &[&str]) -> bool {
         .iter()
         .take_while(|word| *word != "--")
         .any(|word| options.contains(&word.split('=').next().unwrap_or(word)))
+}
+
+fn refusal(verb: &str, rest: &[String]) -> Option<&'static str> {
+    let by_name = REFUSED.iter().find(|(name, _)| *name == verb).map(|(_, why)| *why);
+    let looks = matches!(rest.first().map(String::as_str), Some("list" | "log" | "-l" | "--list"));
+    by_name.filter(|_| !looks).or(configures(verb, rest).then_some(CONFIGURES))
 }
 
 fn configures(verb: &str, rest: &[String]) -> bool {
@@ -166,8 +191,13 @@ mod tests {
             "git reset --hard HEAD~1\ngit stash pop",
             "git branch -d old",
             "git checkout -- '*.rs'",
+            "git commit -m 'as in `x`'",
             "git commit -m \"a\\\"\"",
             "git stash drop stash@{0} # x",
+            "git commit -F - <<'EOF'\na; b\n\n- c $(d)\nEOF",
+            "git add -A && git commit -m \"$(cat <<'EOF'\nOne (two)\n\nThree\nEOF\n)\"",
+            "echo z > b.txt; git add -A && git commit -qm fix 2>/tmp/x",
+            "GIT_AUTHOR_NAME=x GIT_COMMITTER_DATE='1 2' git commit -m y",
             "git add . & git commit -qm x; ! git merge y",
             "'git' commit",
         ] {
@@ -181,19 +211,16 @@ mod tests {
             "git stash list",
             "git config user.name",
             "git commit -m \"$(cat x)\"",
-            "git commit -m 'as in `x`'",
             "git commit -m x; rm -rf .",
             "git commit & rm x",
-            "git commit > .git/config",
-            "git commit 2>x",
-            "git commit 2>&1x",
+            "git commit -F <(rm x)",
+            "git commit -m \"$(cat <<EOF; rm x\ny\nEOF\n)\"",
             "GIT_DIR=x git commit",
             "sh -c 'git commit'",
             "git --git-dir=x commit",
             "git frobnicate",
             "git commit 'open",
             "(git commit)",
-            "git gc",
         ] {
             assert_eq!(read(line), GitLine::Other, "{line}");
         }
@@ -210,9 +237,14 @@ mod tests {
             "git submodule add y",
             "git worktree add ../x",
             "git push -u origin x",
+            "git sparse-checkout set s1",
         ] {
-            assert_eq!(read(line), GitLine::Configures(line.to_owned()), "{line}");
-            assert_eq!(read(&format!("git add . && {line}")), GitLine::Configures(line.to_owned()));
+            let refused = GitLine::Refused(line.to_owned(), CONFIGURES);
+            assert_eq!(read(line), refused, "{line}");
+            assert_eq!(read(&format!("git add . && {line}")), refused);
+        }
+        for line in ["git bisect start", "git gc", "git replace a b"] {
+            assert!(matches!(read(line), GitLine::Refused(..)), "{line}");
         }
     }
 }

@@ -10,6 +10,7 @@ mod rewind;
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind};
 
+use crate::host::Consented;
 use crate::projection::transcript::{Item, ItemKind};
 use crate::protocol::{ArenaEvent, Command, Entry, Order};
 
@@ -298,7 +299,7 @@ fn next_pane(state: &mut State) {
 fn leave(state: &mut State, acts: &mut Vec<Act>) {
     match state.overlays.pop() {
         // To leave that question is a no.
-        Some(Overlay::Consent(_)) => return acts.push(Act::Consent(false)),
+        Some(Overlay::Consent(_)) => return acts.push(Act::Consent(Consented::No)),
         Some(_) => return,
         None if approve::disarm(state) => return,
         None => {}

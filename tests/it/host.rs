@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use agon::config::{Config, Environment, Places};
-use agon::host::{Answers, Changes, CommandError, Person, Question, Update, Updates, WireError};
+use agon::host::{Answers, Changes, CommandError, Consented, Person, Question, Update, Updates, WireError};
 use agon::ports::{Preparation, Sandbox, Tool, ToolEnd};
 use agon::protocol::effect::ToolCall;
 use agon::protocol::event::PauseCause;
@@ -175,8 +175,23 @@ impl Person for NoPerson {
         "nobody".to_owned()
     }
 
-    async fn agrees(&self, _: Question) -> Result<bool, WireError> {
-        Ok(false)
+    async fn agrees(&self, _: Question) -> Result<Consented, WireError> {
+        Ok(Consented::No)
+    }
+}
+
+/// Works in a copy where another agon is at work, and agrees to nothing else.
+struct Copies;
+
+impl Person for Copies {
+    type Failure = WireError;
+
+    fn name(&self) -> String {
+        "ann".to_owned()
+    }
+
+    async fn agrees(&self, question: Question) -> Result<Consented, WireError> {
+        Ok(if matches!(question, Question::Busy { .. }) { Consented::InCopy } else { Consented::No })
     }
 }
 
@@ -210,6 +225,37 @@ async fn a_session_at_level_plan_works_beside_one_that_writes_and_is_raised_only
     writes.leave().await;
     looks.prompt(&config, &raised, task("write")).await.unwrap();
     until(&mut updates, is_closed).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_another_agon_is_at_work_a_session_works_in_a_copy_that_comes_home() {
+    let env = Env::new();
+    let config = configured(&env);
+    env.write("work/notes.txt", "of now\n");
+    let (model, changes) = ("mock/any".parse().unwrap(), Changes::default());
+    let (here, elsewhere) = (Host::at(config.places()), Host::at(config.places()));
+    let earlier = here.open((&config, &model), &changes, (Answers::People, &NoPerson)).await.unwrap();
+    earlier.leave().await;
+    let begun = earlier.id().to_owned();
+    drop(earlier);
+    let writes = here.open((&config, &model), &changes, (Answers::People, &NoPerson)).await.unwrap();
+    let copy = elsewhere.open((&config, &model), &changes, (Answers::People, &Copies)).await.unwrap();
+    assert!(copy.notes()[0].contains("agon apply fork-1"), "{:?}", copy.notes());
+    assert_ne!(copy.workspace(), writes.workspace());
+    assert_eq!(std::fs::read_to_string(copy.workspace().join("notes.txt")).unwrap(), "of now\n");
+    let mut updates = copy.subscribe(0);
+    copy.command(task("write")).await.unwrap();
+    until(&mut updates, is_closed).await;
+    std::fs::write(copy.workspace().join("notes.txt"), "of the copy\n").unwrap();
+    // What was begun in the workspace works in a copy as well.
+    let again = elsewhere.resume((&config, &begun), &changes, (Answers::People, &Copies)).await.unwrap();
+    assert!(again.workspace() != writes.workspace() && again.workspace() != copy.workspace());
+    for handle in [&writes, &again, &copy] {
+        handle.leave().await;
+    }
+    let applied = here.apply("fork-1", None, false).await.unwrap();
+    assert!(applied.is_whole(), "{applied:?}");
+    assert_eq!(std::fs::read_to_string(env.work().join("notes.txt")).unwrap(), "of the copy\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -47,6 +47,11 @@ impl Bench {
         Bench { folder, vault, sandbox, plans: Plans::default(), seen: Vec::new(), cancel }
     }
 
+    /// As a later session opens it.
+    fn open(&mut self) {
+        self.sandbox = Unconfined::open(self.folder.path()).unwrap();
+    }
+
     fn path(&self, path: &str) -> PathBuf {
         self.folder.path().join(path)
     }

@@ -5,15 +5,20 @@ use std::path::{Path, PathBuf};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::cli::error::Failure;
-use crate::host::{self, Person};
+use crate::host::{self, Consented, Person};
 use crate::projection::visible;
 use crate::tui::Question;
+
+/// What a session can do where another agon is at work.
+const LOOK: &str = "p  look and plan, and change nothing (level plan; Shift-Tab raises it later)";
+const COPY: &str = "c  work in a copy of the workspace, which `agon apply` brings home";
+const KEYS: &[(char, Consented)] = &[('p', Consented::Yes), ('c', Consented::InCopy)];
 
 /// A question on its way to the screen.
 pub(super) struct Asked {
     pub question: Question,
     /// Where the answer goes. Dropped it is a no.
-    pub answer: oneshot::Sender<bool>,
+    pub answer: oneshot::Sender<Consented>,
 }
 
 /// Takes questions to the screen.
@@ -33,10 +38,10 @@ impl Asker {
     }
 
     /// A screen that is gone has said no.
-    async fn ask(&self, question: Question) -> bool {
+    async fn ask(&self, question: Question) -> Consented {
         let (answer, said) = oneshot::channel();
         let _ = self.questions.send(Asked { question, answer });
-        said.await.unwrap_or(false)
+        said.await.unwrap_or(Consented::No)
     }
 }
 
@@ -47,19 +52,21 @@ impl Person for Asker {
         self.by.clone()
     }
 
-    async fn agrees(&self, question: host::Question) -> Result<bool, Failure> {
+    async fn agrees(&self, question: host::Question) -> Result<Consented, Failure> {
         let question = match question {
             host::Question::Unconfined { why, gaps } => Question {
                 title: format!("Nothing here can confine the tools: {why}"),
                 intro: "Without a sandbox, for this whole session:".to_owned(),
                 points: gaps.iter().map(|gap| (*gap).to_owned()).collect(),
                 question: "May they work with your own rights?".to_owned(),
+                keys: &[],
             },
             host::Question::Wide { workspace, why } => Question {
                 title: format!("The workspace would be `{}`: {why}", visible::path(&workspace)),
                 intro: "For this session:".to_owned(),
                 points: vec!["agents could read and change every file in it".to_owned()],
                 question: "Work there?".to_owned(),
+                keys: &[],
             },
             host::Question::Folder { root, .. } => Question {
                 title: "This session was not begun here.".to_owned(),
@@ -69,15 +76,14 @@ impl Person for Asker {
                     format!("here: {}", visible::path(&self.here)),
                 ],
                 question: "Let it work in the folder of its log?".to_owned(),
+                keys: &[],
             },
-            host::Question::Beside { why } => Question {
+            host::Question::Busy { why, can_look } => Question {
                 title: why,
-                intro: "For this session, at level plan:".to_owned(),
-                points: vec![
-                    "agents read and plan, and change nothing".to_owned(),
-                    "once the other has ended, Shift-Tab raises the level".to_owned(),
-                ],
-                question: "Work beside it?".to_owned(),
+                intro: "Until it has ended, this session can".to_owned(),
+                points: [LOOK, COPY].map(str::to_owned)[usize::from(!can_look)..].to_vec(),
+                question: "Press the key, or Esc:".to_owned(),
+                keys: &KEYS[usize::from(!can_look)..],
             },
         };
         Ok(self.ask(question).await)

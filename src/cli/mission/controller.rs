@@ -17,7 +17,7 @@ use crate::cli::error::Failure;
 use crate::cli::run::demo_of;
 use crate::cli::sessions;
 use crate::config::{ConfigError, ModelName, SandboxKind};
-use crate::host::{Answers, DemoFolder, Ending, Follow, Host, Update, Updates};
+use crate::host::{Answers, Consented, DemoFolder, Ending, Follow, Host, Update, Updates};
 use crate::protocol::{Command, Entry};
 use crate::tui::screen::Desk;
 use crate::tui::{Act, Msg, Profile, Theme};
@@ -76,7 +76,7 @@ pub(super) struct Mission {
     pub(super) front: Front,
     asked: mpsc::UnboundedReceiver<Asked>,
     /// Where the answer goes to the question that is on the screen.
-    pub(super) question: Option<oneshot::Sender<bool>>,
+    pub(super) question: Option<oneshot::Sender<Consented>>,
     /// Ends what is being opened, copied or read, once the screen is left.
     stop: CancellationToken,
     /// Sessions that are being left.

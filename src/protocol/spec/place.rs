@@ -69,13 +69,18 @@ impl SandboxSpec {
 
     /// A gap that leads nowhere: a command may slow its machine down, as it may by what it computes.
     pub const SHARED_MEMORY: &str =
+        "the memory of commands is not limited; where the machine runs out of it, they are ended first";
+
+    /// The same in logs of earlier programs, which limited it for each process.
+    const MEMORY_BY_PROCESS: &str =
         "memory is limited for each process of a command, not for all of them together";
 
     /// A gap that needs another process of the machine's to help.
     pub const MOVED_SOCKETS: &str = "a unix socket that another process moves into or makes in a folder commands see while the session is open can be reached (Linux 7.1 closes this)";
 
     /// The gaps that every sandbox may have.
-    const USUAL: [&str; 3] = [Self::NEW_INSTRUCTIONS, Self::SHARED_MEMORY, Self::MOVED_SOCKETS];
+    const USUAL: [&str; 4] =
+        [Self::NEW_INSTRUCTIONS, Self::SHARED_MEMORY, Self::MEMORY_BY_PROCESS, Self::MOVED_SOCKETS];
 
     /// The kinds that confine something. Any other kind, `none` or unknown, counts as confining nothing.
     const CONFINING: [&str; 3] = ["local", "landlock-only", "docker"];

@@ -221,8 +221,8 @@ fn refusal_in_words(error: Errno) -> String {
     }
 }
 
-/// Where the machine runs out of memory, what runs in here is ended before agon and whatever else its user has open:
-/// memory is limited for each process, not for all of them together.
+/// Where the machine runs out of memory, what runs in here is ended before agon and whatever else its user has open. A
+/// limit of address space would refuse what sanitizers reserve and never use.
 fn yield_memory() {
     // A kernel that cannot be told so chooses as it always did.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");

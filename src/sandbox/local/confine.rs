@@ -84,7 +84,6 @@ fn limit(limits: &Limits) -> rustix::io::Result<()> {
         (Resource::Nproc, limits.processes),
         (Resource::Nofile, limits.open_files),
         (Resource::Fsize, limits.file_bytes),
-        (Resource::Data, limits.memory_bytes),
         (Resource::Core, 0),
     ] {
         let now = rustix::process::getrlimit(resource);

@@ -157,6 +157,9 @@ impl FsLayout {
             environment.insert("CARGO_TARGET_DIR".to_owned(), "/tmp/target".into());
             environment.insert("PYTHONPYCACHEPREFIX".to_owned(), "/tmp/pycache".into());
         }
+        // Caches that a variable puts outside of the home are written to as well.
+        let layered = mounts.iter().filter(|(_, kind)| matches!(kind, MountKind::Layered { .. }));
+        writable.extend(layered.map(|(target, _)| target.clone().into_os_string()));
         // A path sorts after every path it lies beneath.
         let mounts = mounts
             .into_iter()
@@ -436,5 +439,11 @@ fn environment(
         environment.insert("RUSTC_WRAPPER".to_owned(), OsString::new());
     }
     environment.insert("npm_config_update_notifier".to_owned(), "false".into());
+    if !home.is_some_and(|home| home.join(".cache/node/corepack").is_dir()) {
+        // What it fetches is there for the next command.
+        environment.insert("COREPACK_HOME".to_owned(), "/tmp/corepack".into());
+    }
+    // It traces the process at its end, which is refused here; the sanitizers themselves work.
+    environment.insert("LSAN_OPTIONS".to_owned(), "detect_leaks=0".into());
     environment
 }

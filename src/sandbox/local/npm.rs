@@ -8,8 +8,12 @@ const NAMES: [&str; 4] = ["ci", "clean-install", "ic", "install-clean"];
 const GUARD: &str = r#"npm() {
   case ${1-} in ci|clean-install|ic|install-clean) ;; *) command npm "$@"; return;; esac
   agon_aside=.node_modules-of-agon
-  if [ -e "$agon_aside" ] || ! mv node_modules "$agon_aside" 2>/dev/null; then command npm "$@"; return; fi
+  # One that was stopped has left it.
+  if [ -e "$agon_aside" ]; then rm -rf node_modules && mv "$agon_aside" node_modules; fi
+  if ! mv node_modules "$agon_aside" 2>/dev/null; then command npm "$@"; return; fi
+  trap 'rm -rf node_modules && mv .node_modules-of-agon node_modules; exit 143' TERM
   command npm "$@" && agon_npm=0 || agon_npm=$?
+  trap - TERM
   if [ "$agon_npm" = 0 ]; then rm -rf "$agon_aside"; return; fi
   rm -rf node_modules && mv "$agon_aside" node_modules
   echo '[agon: `npm ci` failed, so `node_modules` is as it was before]' >&2

@@ -166,13 +166,11 @@ pub struct Limits {
     pub open_files: u64,
     /// Bytes of one file.
     pub file_bytes: u64,
-    /// Bytes of private memory of one process.
-    pub memory_bytes: u64,
 }
 
 impl Default for Limits {
-    /// 1,024 processes, 8,192 open files, files of 16 GiB, 16 GiB of memory a process.
+    /// 1,024 processes, 8,192 open files, files of 16 GiB.
     fn default() -> Self {
-        Limits { processes: 1024, open_files: 8192, file_bytes: 16 << 30, memory_bytes: 16 << 30 }
+        Limits { processes: 1024, open_files: 8192, file_bytes: 16 << 30 }
     }
 }

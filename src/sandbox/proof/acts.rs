@@ -119,7 +119,7 @@ fn said_escaped(_: &Stage, end: &ExecEnd) -> Option<String> {
     Some(said.to_owned())
 }
 
-fn left_outside(stage: &Stage, _: &ExecEnd) -> Option<String> {
+pub(super) fn left_outside(stage: &Stage, _: &ExecEnd) -> Option<String> {
     let made = stage.outside().join("made").exists();
     let kept =
         std::fs::read_to_string(stage.outside().join("secret")).is_ok_and(|text| text == stage.token());
@@ -146,7 +146,7 @@ fn instructions_changed(stage: &Stage, _: &ExecEnd) -> Option<String> {
     (!same).then(|| "the instructions to agents were changed".to_owned())
 }
 
-fn heard(stage: &Stage, _: &ExecEnd) -> Option<String> {
+pub(super) fn heard(stage: &Stage, _: &ExecEnd) -> Option<String> {
     // What was sent on the loopback is there at once, what a slow machine delivers later is not missed.
     std::thread::sleep(Duration::from_millis(20));
     stage.heard().map(str::to_owned)
@@ -187,7 +187,7 @@ fn read_environment(stage: &Stage) -> String {
     )
 }
 
-fn write_outside(stage: &Stage) -> String {
+pub(super) fn write_outside(stage: &Stage) -> String {
     format!("echo x >'{0}/made'; echo x >>'{0}/secret'; rm -f '{0}/secret'", stage.outside().display())
 }
 
@@ -233,7 +233,7 @@ fn instructions(_: &Stage) -> String {
     "echo evil >>AGENTS.md; rm -f AGENTS.md; echo evil >new && mv -f new AGENTS.md; true".to_owned()
 }
 
-fn tcp(stage: &Stage) -> String {
+pub(super) fn tcp(stage: &Stage) -> String {
     let port = stage.tcp_port();
     format!(
         "if command -v bash; then timeout 2 bash -c 'exec 3<>/dev/tcp/127.0.0.1/{port}'; \

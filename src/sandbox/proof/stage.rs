@@ -97,7 +97,9 @@ impl Stage {
         let folder = tempfile::Builder::new().prefix("agon-proof-").tempdir_in(base)?;
         let root = fs::canonicalize(folder.path())?;
         let token = format!("agon-{}", uuid::Uuid::now_v7().simple());
-        for name in ["work/.git/hooks", "work/.agon", "work/src", "outside"] {
+        for name in
+            ["work/.git/hooks", "work/.git/objects", "work/.git/refs", "work/.agon", "work/src", "outside"]
+        {
             fs::create_dir_all(root.join(name))?;
         }
         for (name, text) in [

@@ -43,13 +43,73 @@ pub fn understood(line: &str) -> Option<Vec<String>> {
 }
 
 /// The same as the words that a program gets, after the line as it is written.
-pub fn understood_unquoted(line: &str) -> Option<Vec<(String, Vec<String>)>> {
+fn understood_unquoted(line: &str) -> Option<Vec<(String, Vec<String>)>> {
     let commands = understood_words(line)?.into_iter();
     Some(
         commands
             .map(|words| (words.join(" "), words.iter().map(|word| unquote_str(word)).collect()))
             .collect(),
     )
+}
+
+/// The commands of a line, each as it is written and as the words that a program gets. They may be led to files, take what
+/// here-documents say and name the author of a commit. It allows nothing.
+pub fn said(line: &str) -> Option<Vec<(String, Vec<String>)>> {
+    let program = program(line, false, |_| true)?;
+    let lists = program.complete_commands.iter().flat_map(|list| &list.0);
+    let words = lists.flat_map(|item| commands_of(&item.0)).map(|command| match command {
+        Command::Simple(simple) => said_words(simple),
+        Command::Compound(..) | Command::Function(_) | Command::ExtendedTest(_) => None,
+    });
+    let both = words.map(|words| {
+        let words = words?;
+        Some((words.join(" "), words.iter().map(|word| unquote_str(word)).collect()))
+    });
+    both.collect()
+}
+
+fn said_words(command: &SimpleCommand) -> Option<Vec<String>> {
+    let is_name = |name: &str| ["GIT_AUTHOR_", "GIT_COMMITTER_"].iter().any(|known| name.starts_with(known));
+    let mut words = vec![command.word_or_name.as_ref()?.value.clone()];
+    for item in command.prefix.iter().flat_map(|prefix| &prefix.0) {
+        match item {
+            Item::AssignmentWord(_, word) if is_name(&word.value) => {}
+            item => drop(redirect(item)?),
+        }
+    }
+    for item in command.suffix.iter().flat_map(|suffix| &suffix.0) {
+        match item {
+            Item::Word(word) | Item::AssignmentWord(_, word) => words.push(word.value.clone()),
+            item => drop(redirect(item)?),
+        }
+    }
+    let is_said = |word: &String| is_literal(word) || is_document(word);
+    let are_literal: Vec<&str> = words.iter().map(String::as_str).collect();
+    (words.iter().all(is_said) && !runs_others(&are_literal)).then_some(words)
+}
+
+fn redirect(item: &Item) -> Option<&IoRedirect> {
+    match item {
+        Item::IoRedirect(IoRedirect::File(_, _, IoFileRedirectTarget::ProcessSubstitution(..))) => None,
+        Item::IoRedirect(redirect) => Some(redirect),
+        _ => None,
+    }
+}
+
+/// True for a word that is the text of a here-document: `"$(cat <<'EOF' …)"`.
+fn is_document(text: &str) -> bool {
+    use word::WordPiece as P;
+    let reads_out = |line: &str| said(line).is_some_and(|all| matches!(&all[..], [(one, _)] if one == "cat"));
+    let is_text = |piece: &word::WordPieceWithSource| match &piece.piece {
+        P::CommandSubstitution(line) => reads_out(line),
+        P::Text(_) | P::EscapeSequence(_) => true,
+        _ => false,
+    };
+    word::parse(text, &ParserOptions::default()).is_ok_and(|pieces| {
+        pieces
+            .iter()
+            .all(|piece| matches!(&piece.piece, P::DoubleQuotedSequence(inner) if inner.iter().all(is_text)))
+    })
 }
 
 /// The files that a line puts back to what git has of them, where it does nothing else: `git restore FILE…`.

@@ -25,8 +25,11 @@ pub(super) fn draw(scene: &ViewModel<'_>, frame: &mut Frame<'_>, area: Rect, ask
     for point in &asked.question.points {
         say(Tone::Warn, &format!("· {point}"));
     }
-    let answer = format!("{}▏", bare_line(&asked.word));
-    let question = format!("{} {HOW} ", bare_line(&asked.question.question));
+    let (answer, how) = match asked.question.keys {
+        [] => (format!("{}▏", bare_line(&asked.word)), HOW),
+        _ => (String::new(), ""),
+    };
+    let question = format!("{} {how} ", bare_line(&asked.question.question));
     let before = lines.len();
     let question =
         [(scene.style(Tone::Strong), question.as_str()), (scene.style(Tone::Accent), answer.as_str())];

@@ -2,6 +2,7 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
+use crate::host::Consented;
 use crate::projection::changes::Changes;
 use crate::protocol::EventRef;
 
@@ -130,18 +131,22 @@ pub(super) fn paste(state: &mut State, text: &str) {
     state.overlays.push(overlay);
 }
 
-/// Whole words answer, and leaving the question is a no.
+/// Whole words answer, or the keys of the question; leaving it is a no.
 fn consent(asked: &mut Asked, key: KeyEvent, acts: &mut Vec<Act>) -> bool {
+    let (keys, is_whole) = (asked.question.keys, asked.is_whole.get());
     let answer = match (key.code, asked.word.trim().to_ascii_lowercase().as_str()) {
-        (KeyCode::Esc, _) | (KeyCode::Enter, "no") => Some(false),
-        (KeyCode::Enter, "yes") if asked.is_whole.get() => Some(true),
+        (KeyCode::Esc, _) | (KeyCode::Enter, "no") => Some(Consented::No),
+        (KeyCode::Enter, "yes") if is_whole && keys.is_empty() => Some(Consented::Yes),
+        (KeyCode::Char(c), _) if is_whole => {
+            keys.iter().find(|(key, _)| *key == c).map(|(_, answer)| *answer)
+        }
         _ => None,
     };
     match key.code {
         // Anything else is no answer, and is begun anew.
         KeyCode::Enter => asked.word.clear(),
         KeyCode::Backspace => drop(asked.word.pop()),
-        KeyCode::Char(c) if asked.word.len() < 16 => asked.word.push(c),
+        KeyCode::Char(c) if asked.word.len() < 16 && keys.is_empty() => asked.word.push(c),
         _ => {}
     }
     acts.extend(answer.map(Act::Consent));

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use agon::assembly::WorkspaceLock;
 use serde_json::{Value, json};
 
 use super::run::{HELLO, WRITES, check, entries, ids, kinds, log, scripted};
@@ -252,5 +253,46 @@ fn a_copy_that_waits_for_git_is_interrupted_and_nothing_of_it_is_left() {
         patiently(&|| naming(&forks) == 0, "git is gone");
         assert_eq!(std::fs::read_dir(&forks).unwrap().count(), 0, "{by_screen}");
         assert_eq!(ids(&env).len(), 1);
+    }
+}
+
+/// Another agon that writes in the workspace, as long as this value.
+fn another(env: &Env) -> WorkspaceLock {
+    WorkspaceLock::take(&env.home(), &env.work().canonicalize().unwrap()).unwrap()
+}
+
+#[test]
+fn where_another_agon_is_at_work_a_flag_leads_to_a_copy_that_comes_home() {
+    let env = scripted(WRITES);
+    let other = another(&env);
+    let refused = env.run(&["run", "write", "--yes"]);
+    assert_eq!(refused.code, 2, "{refused}");
+    assert!(refused.stderr.contains("is at work in") && refused.stderr.contains("`--copy`"), "{refused}");
+    check(&env.run(&["run", "write", "--yes", "--copy"]), 0, "written\n");
+    assert!(!env.work().join("a.txt").exists());
+    drop(other);
+    let applied = env.run(&["apply", "fork-1"]);
+    assert_eq!(applied.code, 0, "{applied}");
+    assert_eq!(std::fs::read_to_string(env.work().join("a.txt")).unwrap(), "new\n");
+    assert_eq!(env.run(&["verify", "fork-1"]).code, 0);
+}
+
+#[test]
+fn where_another_agon_is_at_work_one_key_leads_to_a_copy_or_to_a_plan() {
+    for (key, is_copy) in [("c", true), ("p", false)] {
+        let env = scripted(HELLO);
+        let _other = another(&env);
+        let mut screen = Terminal::start(&env, &[], 110, 30);
+        screen.wait_for("write a task");
+        screen.press("go\r");
+        screen.wait_for("is at work in");
+        screen.press("x\r");
+        screen.press(key);
+        screen.wait_for("── done");
+        assert_eq!(screen.text().contains("level plan"), !is_copy, "{}", screen.text());
+        assert_eq!(env.home().join("forks").exists(), is_copy, "{}", screen.text());
+        assert_eq!(screen.text().contains("agon apply fork-1"), is_copy, "{}", screen.text());
+        screen.press("\x03\x03");
+        assert_eq!(screen.end(), 0);
     }
 }

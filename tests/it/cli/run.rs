@@ -206,6 +206,31 @@ fn instructions_reach_the_model() {
 }
 
 #[test]
+fn a_model_knows_its_place_and_whose_instructions_are_whose() {
+    let env = Env::new();
+    let server =
+        crate::support::server::Server::start(|_: &Value, _| crate::support::server::Reply::text("seen"));
+    env.config(&format!(
+        "model = \"mock/any\"\n[providers.mock]\nkind = \"openai\"\nbase_url = \"{}\"\n",
+        server.url()
+    ));
+    env.write("work/AGENTS.md", "Use tabs.\n");
+    let ran = env.run(&["run", "greet", "--allow", "host:a.example", "--sandbox", "none"]);
+    check(&ran, 0, "seen\n");
+    let sent = server.bodies().remove(0).to_string();
+    let work = env.work().canonicalize().unwrap();
+    for words in [
+        "# Instructions from `AGENTS.md`\\n\\nUse tabs.",
+        &format!("- Workspace: {}", work.display()),
+        "- Git: no repository",
+        "- Network of commands: allowed are `host:a.example`",
+        "- Day: 20",
+    ] {
+        assert!(sent.contains(words), "{words}: {sent}");
+    }
+}
+
+#[test]
 fn a_typed_answer_is_checked_and_printed_without_its_fence() {
     let script = "[[answer]]\nspark = \"solo\"\ntext = \"\"\"```json\n{\"n\": 3}\n```\"\"\"\n";
     let env = scripted(script);

@@ -202,6 +202,11 @@ pub async fn the_environment_holds_few_names_and_no_descriptor_of_ours(opened: O
         "GOCACHE",
         "GIT_EDITOR",
         "GIT_TERMINAL_PROMPT",
+        "LSAN_OPTIONS",
+        "COREPACK_HOME",
+        "SSH_AUTH_SOCK",
+        "XDG_RUNTIME_DIR",
+        "GPG_TTY",
     ];
     // How tools find agon's proxy.
     let is_of_the_proxy = |name: &str| {

@@ -361,7 +361,7 @@ async fn no_forbidden_act_succeeds() {
     let settings = DockerSettings { image: "agon-test-bash".into(), ..bench.settings() };
     escapes::every_forbidden_act_is_refused(
         bench.folder(),
-        &["tool_credentials", "shown_socket"],
+        &["tool_credentials", "shown_socket", "git_open", "host_open", "port_open", "outside_open"],
         async |root| {
             let secrets = vec!["{,*/}{.env,.env.*}".to_owned()];
             let place = DockerPlace { root: root.to_owned(), secrets, ..bench.place() };

@@ -260,7 +260,10 @@ async fn what_a_command_plants_is_dropped_and_named_while_its_commit_stays() {
     for name in gone {
         assert!(fs::symlink_metadata(root.join(".git").join(name)).is_err(), "{name}: {end:?}");
     }
-    assert!(end.stderr.contains("so it was dropped: ") && end.stderr.contains(".git/commondir"), "{end:?}");
+    assert!(
+        end.stderr.contains("agon does not take over: ") && end.stderr.contains(".git/commondir"),
+        "{end:?}"
+    );
     clean(root);
 }
 
@@ -297,6 +300,63 @@ async fn names_that_git_would_not_write_take_nothing_over() {
         git(root, &["fsck", "--full", "--no-dangling"]);
         git(root, &["checkout", "-q", "a"]);
     }
+}
+
+#[tokio::test]
+async fn a_repository_that_is_removed_or_made_again_stays_as_it_is() {
+    let Some(opened) = open().await else { return };
+    let root = &opened.root;
+    git(root, &["pack-refs", "--all"]);
+    works(&opened, "echo two >>a && git commit -qam second && git branch other").await;
+    let before = all(&root.join(".git"));
+    for evil in [
+        "rm -rf .git",
+        "mv .git /tmp/x; git init -q",
+        "rm -rf .git/refs && mkdir -p .git/refs/heads",
+        "rm .git/HEAD",
+        "rm -rf .git/objects; mkdir .git/objects",
+    ] {
+        let end = run(&opened, evil).await;
+        let why = "which is no work of git's in a repository";
+        assert!(end.stderr.contains(why) && end.exit != Some(0), "{evil}: {end:?}");
+        assert_eq!(all(&root.join(".git")), before, "{evil}");
+    }
+    // One object for another, and a checkout of some files only, would be seen by the user's git alone.
+    let end = run(&opened, "git replace HEAD HEAD~1").await;
+    assert!(
+        end.stderr.contains("agon does not take over: ") && end.stderr.contains("refs/replace"),
+        "{end:?}"
+    );
+    let end = run(&opened, "git sparse-checkout set nothing").await;
+    assert!(end.stderr.contains("a command made the checkout sparse"), "{end:?}");
+    assert_eq!(all(&root.join(".git")), before);
+    git(root, &["fsck", "--full", "--no-dangling"]);
+}
+
+#[tokio::test]
+async fn thousands_of_packed_references_are_taken_over() {
+    let Some(opened) = open().await else { return };
+    let root = &opened.root;
+    let head = git(root, &["rev-parse", "HEAD"]);
+    let mut packed: String = "# pack-refs with: peeled fully-peeled sorted \n".to_owned();
+    let mut names: Vec<String> = (0..4000).map(|nth| format!("refs/tags/t{nth}")).collect();
+    names.sort();
+    names.iter().for_each(|name| packed.push_str(&format!("{} {name}\n", head.trim())));
+    fs::write(root.join(".git/packed-refs"), packed).unwrap();
+    works(&opened, "git tag -d t7 && git tag t7000").await;
+    let tags = git(root, &["tag"]);
+    assert!(tags.lines().count() == 4000 && tags.contains("t7000") && !tags.lines().any(|tag| tag == "t7"));
+}
+
+#[tokio::test]
+async fn what_agon_puts_into_a_workspace_is_in_gits_way_neither_for_stash_nor_for_clean() {
+    let Some(opened) = open().await else { return };
+    works(
+        &opened,
+        "echo new >new && git stash -u && [ ! -e new ] && git stash pop -q && git clean -fdq && [ ! -e new ]",
+    )
+    .await;
+    assert_eq!(git(&opened.root, &["status", "--porcelain"]), "");
 }
 
 #[tokio::test]

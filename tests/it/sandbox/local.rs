@@ -196,7 +196,7 @@ async fn a_workspace_may_be_closed_to_writing() {
     assert!(!opened.root.join("new").exists());
 }
 
-/// Memory is limited for each process, not for all together: where the machine runs short of it, these go first.
+/// Memory is not limited: where the machine runs short of it, these go first.
 #[tokio::test]
 async fn a_command_is_ended_before_agon_where_memory_runs_out() {
     let Some(opened) = open().await else { return };
@@ -204,7 +204,7 @@ async fn a_command_is_ended_before_agon_where_memory_runs_out() {
         opened.sh("cat /proc/self/oom_score_adj; sh -c 'cat /proc/$$/oom_score_adj'").await.stdout,
         "1000\n1000\n"
     );
-    assert!(opened.sandbox.spec().gaps.iter().any(|gap| gap.contains("not for all of them together")));
+    assert!(opened.sandbox.spec().gaps.iter().any(|gap| gap.contains("they are ended first")));
 }
 
 /// What is written there would be gone with the call, and its writer would not know.

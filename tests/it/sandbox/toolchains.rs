@@ -69,6 +69,36 @@ async fn a_second_test_of_go_is_warm() {
 }
 
 #[tokio::test]
+async fn programs_with_sanitizers_run_inside_as_they_do_outside() {
+    let Some(opened) = open().await else { return };
+    opened.put(
+        "a.c",
+        "#include <pthread.h>\n#include <stdlib.h>\nstatic int n;\n\
+         static void *add(void *x) { for (int i = 0; i < 1000; i++) n++; return x; }\n\
+         int main(int c, char **v) {\n  char *p = malloc(4 * c);\n  pthread_t t;\n  if (c > 1) return p[9];\n  \
+         pthread_create(&t, 0, add, 0);\n  add(0);\n  p = 0;\n  return pthread_join(t, 0);\n}\n",
+    );
+    for (kind, run, found) in [
+        ("address", "./address", ""),
+        ("address", "./address x", "heap-buffer-overflow"),
+        ("thread", "./thread", "data race"),
+    ] {
+        let build = format!("gcc -g -pthread -fsanitize={kind} -o {kind} a.c");
+        if opened.sh(&build).await.exit != Some(0) {
+            println!("skipped: there is no gcc with {kind}");
+            continue;
+        }
+        let mut outside = Command::new("sh");
+        outside.args(["-c", run]).current_dir(&opened.root).env("LSAN_OPTIONS", "detect_leaks=0");
+        let outside = outside.output().unwrap();
+        let (inside, words) = (opened.sh(run).await, String::from_utf8_lossy(&outside.stderr));
+        assert_eq!(inside.exit, outside.status.code(), "{inside:?} {words}");
+        assert!(inside.stderr.contains(found) || !words.contains(found), "{inside:?} {words}");
+        assert!(!inside.stderr.contains("[agon:"), "{inside:?}");
+    }
+}
+
+#[tokio::test]
 async fn npm_ci_that_fails_leaves_the_packages_as_they_were() {
     let Some(opened) = open().await else { return };
     opened.put("node_modules/a/index.js", "1\n");

@@ -1,6 +1,6 @@
 //! Keys and pastes that come while something else lies on the screen than they were meant for.
 
-use agon::host::UndoWish;
+use agon::host::{Consented, UndoWish};
 use agon::protocol::Choice;
 use agon::tui::{Act, ModelRow, Msg, SessionRow, State, TurnChoice, update};
 use ratatui::crossterm::event::KeyCode::{Char, Down, End, Enter, Esc, Home, Left, Right, Tab};
@@ -125,7 +125,7 @@ fn whoever_leaves_the_question_about_the_sandbox_has_said_no() {
     for away in [key(Esc), ctrl('c')] {
         let mut state = state(&demo(), true);
         let _ = update(&mut state, Msg::Asked(agon::tui::Question::default()));
-        assert_eq!(update(&mut state, away), [Act::Consent(false)]);
+        assert_eq!(update(&mut state, away), [Act::Consent(Consented::No)]);
     }
 }
 
@@ -144,7 +144,7 @@ fn a_question_that_is_not_all_on_the_screen_is_not_answered_with_yes() {
     let screen = shown(&state, 80, 60);
     assert!(screen.contains("point 39.") && !screen.contains("too small"), "{screen}");
     let _ = typed(&mut state, "yes");
-    assert_eq!(update(&mut state, key(Enter)), [Act::Consent(true)]);
+    assert_eq!(update(&mut state, key(Enter)), [Act::Consent(Consented::Yes)]);
 }
 
 #[test]

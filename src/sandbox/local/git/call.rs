@@ -1,11 +1,11 @@
 //! A call that may change the repository: its layer, the end of what it left unfinished, and what is taken over.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tempfile::TempDir;
+use tempfile::{NamedTempFile, TempDir};
 use tokio_util::sync::CancellationToken;
 
 use super::super::mounts::NO_LAYER;
@@ -21,6 +21,8 @@ use crate::sandbox::protected_snapshot::noted;
 
 /// Milliseconds that a command of agon's own may take.
 const OWN_MS: u64 = 60_000;
+/// Milliseconds of a call that are kept for taking over what it wrote.
+const TAKING_OVER_MS: u64 = 15_000;
 /// Ends what no later call could continue.
 const ABORT: &str = "git rebase --abort || git am --abort || git cherry-pick --abort || git revert --abort";
 
@@ -49,6 +51,10 @@ impl GitCall {
         let upper = self.upper().into_os_string();
         let kind = MountKind::Overlay { upper, work: self.layer.path().join("work").into_os_string() };
         Mount { target: self.place.common.clone().into_os_string(), kind }
+    }
+
+    fn is_untouched(&self) -> bool {
+        std::fs::read_dir(self.upper()).is_ok_and(|mut entries| entries.next().is_none())
     }
 
     fn sorted(&self) -> Result<Layer, String> {
@@ -88,14 +94,25 @@ impl LocalSandbox {
         let git = blocking(move || GitCall::begin(place, &scratch)).await?;
         let git = Arc::new(git);
         let mounts = [vec![git.mount()], sockets].concat();
+        // What it wrote is looked at and taken over within the call's own time.
+        let exec = Exec { timeout_ms: exec.timeout_ms - (exec.timeout_ms / 4).min(TAKING_OVER_MS), ..exec };
         let mut end = self.run(exec, (mounts.clone(), None), live, cancel).await.inspect_err(|why| {
             if let Some((_, layer)) = why.split_once(NO_LAYER) {
                 let _ = self.no_layers.set(format!("{NO_LAYER}{layer}"));
             }
         })?;
-        let mut lines = self.abort(&git, &mounts).await;
-        match self.take_over(&git).await {
+        let mut lines = Vec::new();
+        // Nobody waits long for a call that was stopped, and what it was in the middle of is no work of git's to keep.
+        let taken_over = match end.cancelled || end.timed_out {
+            true => Err("it was stopped".to_owned()),
+            false => {
+                lines = self.abort(&git, &mounts).await;
+                self.take_over(&git).await
+            }
+        };
+        match taken_over {
             Ok(dropped) => lines.extend(dropped),
+            Err(_) if git.is_untouched() => {}
             Err(why) => {
                 lines.push(format!("nothing of this command was taken over into `.git`: {why}"));
                 // Whatever it said itself, its commits are not there.
@@ -116,7 +133,9 @@ impl LocalSandbox {
         let Some(name) = scan::unfinished(&git.place, &git.upper()) else { return Vec::new() };
         let what = match name {
             "sequencer" => "the cherry-pick or revert",
-            "BISECT_LOG" => return Vec::new(),
+            "BISECT_LOG" => {
+                return vec!["a bisect is not taken over: it cannot be continued in a later call".to_owned()];
+            }
             _ => "the rebase",
         };
         let ended =
@@ -127,24 +146,22 @@ impl LocalSandbox {
     }
 
     async fn take_over(&self, git: &Arc<GitCall>) -> Result<Vec<String>, String> {
-        let (call, checks) = (Arc::clone(git), self.scratch.path().join("tmp"));
-        let (layer, index) = blocking(move || {
+        let call = Arc::clone(git);
+        let layer = blocking(move || {
             let layer = call.sorted()?;
             keep::objects(&call.place, &call.upper(), &layer)?;
-            let index = match layer.files.get(&call.place.own.join("index")) {
-                Some(Change::Write(bytes)) => {
-                    let file = tempfile::NamedTempFile::new_in(checks).map_err(|error| error.to_string())?;
-                    std::fs::write(file.path(), bytes).map_err(|error| error.to_string())?;
-                    Some(file)
-                }
-                _ => None,
-            };
-            Ok((layer, index))
+            Ok(layer)
         })
         .await?;
+        let index = match layer.files.get(&git.place.own.join("index")) {
+            Some(Change::Write(bytes)) => Some(self.shared(bytes)?),
+            _ => None,
+        };
         if index.is_some() || !layer.named.is_empty() {
+            let named: String = layer.named.iter().map(|name| format!("{name}\n")).collect();
+            let named = self.shared(named.as_bytes())?;
             let index = index.as_ref().and_then(|file| file.path().file_name());
-            let command = self.connected(&layer, index)?;
+            let command = self.connected(named.path().file_name(), index)?;
             let exec = own(command);
             let end = self.run(exec, (Vec::new(), None), &(), &CancellationToken::new()).await?;
             if end.exit != Some(0) {
@@ -158,23 +175,35 @@ impl LocalSandbox {
         blocking(move || {
             keep::names(&call.place, &call.upper(), &layer, &call.before)?;
             let dropped = names_shown(layer.dropped.iter().map(|name| format!(".git/{name}")).take(8));
-            let line = format!("no command writes this, so it was dropped: {dropped}");
+            let line = format!("agon does not take over: {dropped}");
             Ok(if layer.dropped.is_empty() { Vec::new() } else { vec![line] })
         })
         .await
     }
 
-    /// The command that looks whether everything that is named is there, with git's own test of what it receives.
-    fn connected(&self, layer: &Layer, index: Option<&std::ffi::OsStr>) -> Result<String, String> {
+    /// A file that agon's own commands find in `/tmp` by its name.
+    fn shared(&self, bytes: &[u8]) -> Result<NamedTempFile, String> {
+        let made = || {
+            let file = NamedTempFile::new_in(self.scratch.path().join("tmp"))?;
+            std::fs::write(file.path(), bytes)?;
+            Ok(file)
+        };
+        made().map_err(|error: std::io::Error| error.to_string())
+    }
+
+    /// The command that looks whether everything that is named is there, with git's own test of what it receives. Settings
+    /// and replacements, which commands can write, are not heard.
+    fn connected(&self, named: Option<&OsStr>, index: Option<&OsStr>) -> Result<String, String> {
         let path = self.view.layout.environment.get("PATH").cloned().unwrap_or_else(OsString::new);
         let git = settings::program(Some(&path), self.files.root()).ok_or("there is no git to look at it")?;
         let quoted = format!("'{}'", git.display().to_string().replace('\'', "'\\''"));
-        let named: String = layer.named.iter().map(|name| format!("{name}\n")).collect();
+        let named = named.unwrap_or_default().to_string_lossy();
         let staged = index.map(|name| format!("GIT_INDEX_FILE=/tmp/{} ", name.to_string_lossy()));
         let indexed = if staged.is_some() { " --indexed-objects" } else { "" };
         Ok(format!(
-            "GIT_NO_LAZY_FETCH=1 {}{quoted} rev-list --objects --stdin --exclude-promisor-objects --quiet{indexed} \
-             --not --all --alternate-refs <<'END'\n{named}END\n",
+            "GIT_NO_LAZY_FETCH=1 GIT_NO_REPLACE_OBJECTS=1 GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 {}{quoted} \
+             rev-list --objects --stdin --exclude-promisor-objects --quiet{indexed} --not --all --alternate-refs \
+             <'/tmp/{named}'",
             staged.unwrap_or_default()
         ))
     }

@@ -1,6 +1,7 @@
 //! Takes over into a repository what a call left in its layer: objects first, then everything that names them, under
 //! git's own lock files. Either all of the names are taken over or none.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufReader, ErrorKind, Read, Seek, Write};
@@ -15,8 +16,10 @@ use sha2::{Digest, Sha256};
 use super::place::{GitPlace, HashKind};
 use super::scan::{self, Change, Layer, Mark};
 
+/// Most bytes of an object: git itself keeps larger ones with trouble.
+const MOST_OBJECT: u64 = 4 << 30;
 /// How long a lock of the user's git is waited for.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 fn at(path: &Path, error: &io::Error) -> String {
     match error.kind() {
@@ -39,7 +42,8 @@ pub fn objects(place: &GitPlace, upper: &Path, layer: &Layer) -> Result<(), Stri
 fn object(hash: HashKind, source: &Path, target: &Path, path: &Path) -> Result<(), String> {
     let mut file = scan::open(source).map_err(|error| at(path, &error))?;
     let name: String = path.iter().skip(1).map(|part| part.to_string_lossy()).collect();
-    let inflated = ZlibDecoder::new(BufReader::new(&mut file));
+    // What is larger has another digest, and is refused by that.
+    let inflated = ZlibDecoder::new(BufReader::new(&mut file)).take(MOST_OBJECT);
     let found = match hash {
         HashKind::Sha1 => hashed::<Sha1>(inflated),
         HashKind::Sha256 => hashed::<Sha256>(inflated),
@@ -82,6 +86,8 @@ struct Lock {
     target: PathBuf,
     lock: PathBuf,
     file: File,
+    /// False once the name is another git's to take.
+    is_ours: Cell<bool>,
 }
 
 impl Lock {
@@ -97,7 +103,9 @@ impl Lock {
         let begun = Instant::now();
         loop {
             match make() {
-                Ok(file) => return Ok(Lock { path: path.to_owned(), target, lock, file }),
+                Ok(file) => {
+                    return Ok(Lock { path: path.to_owned(), target, lock, file, is_ours: Cell::new(true) });
+                }
                 Err(error) if error.kind() == ErrorKind::AlreadyExists && begun.elapsed() < PATIENCE => {
                     std::thread::sleep(Duration::from_millis(20));
                 }
@@ -118,14 +126,21 @@ impl Lock {
     fn become_target(&self) -> Result<(), String> {
         // Empty folders of references that are gone are in the way of one of their name.
         let _ = fs::remove_dir(&self.target);
-        fs::rename(&self.lock, &self.target).map_err(|error| at(&self.path, &error))
+        fs::rename(&self.lock, &self.target).map_err(|error| at(&self.path, &error))?;
+        self.is_ours.set(false);
+        Ok(())
+    }
+
+    fn let_go(&self) {
+        if self.is_ours.replace(false) {
+            let _ = fs::remove_file(&self.lock);
+        }
     }
 }
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // One that became its target is gone.
-        let _ = fs::remove_file(&self.lock);
+        self.let_go();
     }
 }
 
@@ -179,7 +194,7 @@ fn remove(place: &GitPlace, lock: &Lock) -> Result<(), String> {
     gone(&lock.target)?;
     if lock.path.starts_with("refs") {
         gone(&place.common.join("logs").join(&lock.path))?;
-        let _ = fs::remove_file(&lock.lock);
+        lock.let_go();
         for top in [place.common.clone(), place.common.join("logs")] {
             let above = lock.path.ancestors().skip(1).filter(|above| above.iter().count() > 2);
             let is_removed = |above: &Path| fs::remove_dir(top.join(above)).is_ok();
@@ -193,9 +208,9 @@ fn remove(place: &GitPlace, lock: &Lock) -> Result<(), String> {
 fn logs(place: &GitPlace, upper: &Path, layer: &Layer) -> Result<(), String> {
     for path in &layer.logs {
         let write = || {
-            let (text, target) = (scan::read(&upper.join(path))?, place.common.join(path));
+            let (text, target) = (scan::read_log(&upper.join(path))?, place.common.join(path));
             let now = match fs::symlink_metadata(&target) {
-                Ok(_) => scan::read(&target)?,
+                Ok(_) => scan::read_log(&target)?,
                 Err(_) => Vec::new(),
             };
             fs::create_dir_all(target.parent().unwrap_or(&target))?;

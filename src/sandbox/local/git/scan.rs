@@ -11,8 +11,12 @@ use super::super::super::git_index;
 use super::place::{GitPlace, UNFINISHED};
 use super::refs;
 
-/// Most bytes of one file that is no object.
-const MOST_BYTES: u64 = 512 * 1024 * 1024;
+/// Most bytes of a file that is no object: of one that lists what there is, of a log, and of any other.
+const MOST_LIST: u64 = 512 * 1024 * 1024;
+const MOST_LOG: u64 = 64 * 1024 * 1024;
+const MOST_TEXT: u64 = 16 * 1024 * 1024;
+/// What no command of git takes away from a repository, and no folder that it makes again.
+const ITSELF: [&str; 5] = ["HEAD", "config", "objects", "refs", "refs/heads"];
 /// Files of a work tree that name one object a line.
 const OBJECTS_NAMED: [&str; 6] =
     ["AUTO_MERGE", "CHERRY_PICK_HEAD", "MERGE_AUTOSTASH", "MERGE_HEAD", "ORIG_HEAD", "REVERT_HEAD"];
@@ -75,7 +79,7 @@ pub fn mark(place: &GitPlace, path: &Path) -> Option<Mark> {
     let file = place.common.join(path);
     let data = fs::symlink_metadata(&file).ok()?;
     if kind(path, place) == Kind::Index
-        && let Ok(bytes) = read(&file)
+        && let Ok(bytes) = read(&file, MOST_LIST)
         && let Ok(staged) = git_index::staged(&bytes, place.hash.bytes())
     {
         return Some(Mark::Staged(staged));
@@ -110,6 +114,8 @@ fn kind(path: &Path, place: &GitPlace) -> Kind {
     match parts.as_slice() {
         ["packed-refs"] => Kind::Packed,
         ["refs", "bisect" | "rewritten" | "worktree", ..] => Kind::Leftover,
+        // Whoever reads the repository afterwards would see one object for another.
+        ["refs", "replace", ..] => Kind::Foreign,
         ["refs", _, ..] if refs::is_name(text) => Kind::Reference,
         ["logs", "refs", _, ..] if text.strip_prefix("logs/").is_some_and(refs::is_name) => Kind::Log,
         ["objects", "info", name] if name.starts_with("commit-graph") => Kind::Leftover,
@@ -166,19 +172,51 @@ pub fn layer(place: &GitPlace, upper: &Path, before: &BTreeMap<PathBuf, Mark>) -
             let (is_folder, sort) = (data.is_dir(), kind(&path, place));
             if is_folder && is_way(&path, place) {
                 if is_opaque(&entry.path()) {
+                    is_still_itself(&path)?;
                     layer.remove_beneath(&path, before);
                 }
                 waiting.push(path);
             } else if is_removal(&data) {
+                is_still_itself(&path)?;
                 layer.removed(&path, sort, before);
             } else if data.is_file() {
                 layer.written(&path, sort, &entry.path(), place)?;
             } else if !is_unfinished_and_empty(&path, &entry.path(), place) && sort != Kind::Leftover {
+                half_done(&path, &entry.path())?;
                 layer.drop_named(&path, is_folder);
             }
         }
     }
     Ok(layer)
+}
+
+/// An error where the repository was taken away, whatever is in its place now.
+fn is_still_itself(gone: &Path) -> Result<(), String> {
+    match ITSELF.iter().any(|name| gone == Path::new(name)) {
+        true => {
+            Err(format!("`.git/{}` was removed, which is no work of git's in a repository", gone.display()))
+        }
+        false => Ok(()),
+    }
+}
+
+/// What a folder that is dropped whole would leave half done: commits in a submodule, and an index without the files that
+/// nothing names.
+fn half_done(path: &Path, folder: &Path) -> Result<(), String> {
+    if path.ends_with("info") && folder.join("sparse-checkout").exists() {
+        return Err("a command made the checkout sparse, which no call may".to_owned());
+    }
+    let has_objects = || {
+        let all = fs::read_dir(folder).into_iter().flatten().flatten();
+        all.flat_map(|one| ["objects", "refs"].map(|name| one.path().join(name))).any(|path| path.is_dir())
+    };
+    match path == Path::new("modules") && has_objects() {
+        true => {
+            Err("a submodule was changed, whose commits only an agon that is started in it takes over"
+                .to_owned())
+        }
+        false => Ok(()),
+    }
 }
 
 /// How an overlay says that a name is gone.
@@ -225,6 +263,7 @@ impl Layer {
             Kind::Reference | Kind::ObjectsNamed | Kind::Text => self.remove_beneath(path, before),
             // A log goes with its reference, objects stay, and what is packed was packed by the user.
             Kind::Log | Kind::Object | Kind::Leftover => {}
+            _ if path.starts_with("objects") => {}
             _ => self.drop_named(path, false),
         }
     }
@@ -238,7 +277,8 @@ impl Layer {
             Kind::Foreign if is_same(file, &place.common.join(path)) => {}
             Kind::Foreign => self.drop_named(path, false),
             _ => {
-                let bytes = read(file).map_err(|error| format!("`{}`: {error}", path.display()))?;
+                let most = if matches!(sort, Kind::Index | Kind::Packed) { MOST_LIST } else { MOST_TEXT };
+                let bytes = read(file, most).map_err(|error| format!("`{}`: {error}", path.display()))?;
                 let named = self.check(sort, path, &bytes, place);
                 self.named.extend(named.map_err(|why| format!("`{}`: {why}", path.display()))?);
                 self.files.insert(path.to_owned(), Change::Write(bytes));
@@ -285,10 +325,15 @@ pub fn open(path: &Path) -> std::io::Result<File> {
     }
 }
 
-/// Its whole content.
-pub fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+/// The whole content of a log.
+pub fn read_log(path: &Path) -> std::io::Result<Vec<u8>> {
+    read(path, MOST_LOG)
+}
+
+/// The whole content of a file that is no larger than this.
+fn read(path: &Path, most: u64) -> std::io::Result<Vec<u8>> {
     let (file, mut bytes) = (open(path)?, Vec::new());
-    if file.take(MOST_BYTES + 1).read_to_end(&mut bytes)? as u64 > MOST_BYTES {
+    if file.take(most + 1).read_to_end(&mut bytes)? as u64 > most {
         return Err(std::io::Error::other("it is too large"));
     }
     Ok(bytes)

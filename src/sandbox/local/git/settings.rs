@@ -50,7 +50,7 @@ pub fn write(workspace: &Path, folder: &Path, seen_at: &Path, environment: &mut 
     for (name, value) in &settings {
         let value = match name.as_str() {
             // What the user never wants added is not added here either.
-            EXCLUDES => excluded(value, folder, seen_at),
+            EXCLUDES => excluded(value, (workspace, folder), seen_at),
             _ => Some(value.clone()),
         };
         if let (Some(value), Some((section, key))) = (value, name.rsplit_once('.')) {
@@ -97,14 +97,16 @@ fn of_the_user(git: &Path, workspace: &Path) -> Option<Vec<(String, String)>> {
     Some(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 
-/// A copy of the file that says what git ignores everywhere.
-fn excluded(named: &str, folder: &Path, seen_at: &Path) -> Option<String> {
+/// A copy of the file that says what git ignores everywhere. The folder that holds the place of an absent `.agon` is no
+/// file of the user's, which `stash -u` and `clean` would take away.
+fn excluded(named: &str, (workspace, folder): (&Path, &Path), seen_at: &Path) -> Option<String> {
     const NAME: &str = ".gitignore-of-the-user";
     let file = match named.strip_prefix("~/") {
         Some(beneath) => PathBuf::from(std::env::var_os("HOME")?).join(beneath),
         None => PathBuf::from(named),
     };
-    let text = crate::host_files::text(&file, 64 * 1024)?;
-    fs::write(folder.join(NAME), text).ok()?;
+    let users = crate::host_files::text(&file, 64 * 1024).unwrap_or_default();
+    let held = if workspace.join(".agon").exists() { "" } else { "\n/.agon/\n" };
+    fs::write(folder.join(NAME), format!("{users}{held}")).ok()?;
     seen_at.join(NAME).to_str().map(str::to_owned)
 }

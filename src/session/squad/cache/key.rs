@@ -9,7 +9,7 @@ use crate::protocol::RULES;
 use crate::protocol::event::{ArenaEvent, WorkspaceFingerprinted};
 use crate::protocol::expand::{ExpandError, digest_of};
 use crate::protocol::message::{Message, Part};
-use crate::protocol::spec::{Risk, RoleSpec, Spec, ToolSpec};
+use crate::protocol::spec::{Instruction, Risk, RoleSpec, Spec, ToolSpec};
 use crate::session::Session;
 use crate::session::policy::Grant;
 
@@ -57,6 +57,7 @@ pub fn cache_key(spec: &Spec, asked: &Asked<'_>) -> String {
     let may_run = checks || tools_in_use(spec, roles).any(|tool| tool.risk >= Risk::Execute);
     let has_budget = spec.limits.max_tokens.is_some() || spec.limits.max_micro_usd.is_some();
     let mut spec = Spec { seed: 0, ..spec.clone() };
+    spec.instructions.retain(|one| one.path != Instruction::PLACE);
     spec.instructions.iter_mut().for_each(|one| one.path.clear());
     if !may_run {
         spec.workspace.root.clear();
