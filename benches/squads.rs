@@ -67,6 +67,7 @@ async fn squad_of(place: std::path::PathBuf, squad: usize, provider: Arc<dyn Pro
         name: name.to_owned(),
         persona: name.to_owned(),
         model: None,
+        fallbacks: None,
         tools: Some(Vec::new()),
         effort: None,
         after: after.iter().map(|name| (*name).to_owned()).collect(),

@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 pub use docker::DockerTable;
 pub use environment::Environment;
-pub use file::{CacheTable, ConfigFile, SandboxKind};
+pub use file::{CacheTable, ConfigFile, NamesTable, SandboxKind, SubagentsTable};
 pub use keys::{KeySource, Keys};
 pub use layer::{KeyPath, Layer, Source};
 pub use learnt::Learnt;
@@ -40,7 +40,6 @@ pub use secrets::Secrets;
 pub use trust::Trust;
 
 use crate::protocol::message::Structured;
-use crate::protocol::names::complaint_about;
 use crate::protocol::spec::{Limits, ModelSpec, RetrySpec};
 
 /// Why a configuration cannot be used. Nothing is replaced or guessed.
@@ -71,9 +70,9 @@ pub enum ConfigError {
     /// An environment variable or flag has a value of the wrong shape.
     #[error("{name}=`{value}`: {message}")]
     BadValue { name: &'static str, value: String, message: String },
-    /// A protected name is written as none can be.
-    #[error("`names.protected`: `{name}` is no name: {why}")]
-    BadName { name: String, why: &'static str },
+    /// A name of files is written as none can be.
+    #[error("`names.{list}`: `{name}` is no name: {why}")]
+    BadName { list: &'static str, name: String, why: &'static str },
     /// Neither `AGON_HOME` nor a home folder.
     #[error("no home folder is known and `AGON_HOME` is not set")]
     NoHome,
@@ -92,6 +91,9 @@ pub enum ConfigError {
     /// A provider's key is not in the environment.
     #[error("provider `{provider}` needs a key: `{variable}` is not set and no key is stored")]
     NoKey { provider: String, variable: String },
+    /// A variable that is no key.
+    #[error("`{variable}` is no key: it has spaces, line breaks or characters other than ASCII")]
+    BadKey { variable: String },
     /// No model is configured and none was found.
     #[error("no model is configured, no key is in the environment, and no local server answers")]
     NoModel,
@@ -120,6 +122,9 @@ impl ConfigError {
             }
             ConfigError::NoKey { provider, variable } => {
                 Some(format!("agon keys set {provider}, or export {variable}=..."))
+            }
+            ConfigError::BadKey { variable } => {
+                Some(format!("set it again, without a line break: export {variable}=..."))
             }
             ConfigError::NotWritten { line, .. } => Some(format!("write it yourself: {line}")),
             ConfigError::NoProvider { suggestion: Some(name), .. } => Some(format!("did you mean `{name}`?")),
@@ -227,10 +232,7 @@ impl Config {
         }
         let (file, known) = (layer.typed()?, KnownModels::embedded()?);
         let (learnt, keys) = (Learnt::read(&places.learnt())?, Keys::read(&places.keys())?);
-        let names = file.names.iter().flat_map(|names| &names.protected);
-        if let Some((name, why)) = names.into_iter().find_map(|name| Some((name, complaint_about(name)?))) {
-            return Err(ConfigError::BadName { name: name.clone(), why });
-        }
+        file.names.as_ref().map_or(Ok(()), NamesTable::check)?;
         file.mcp.iter().try_for_each(|(name, table)| table.check(name))?;
         let workspace = workspace.to_owned();
         let warnings = keys.warning(&places.keys()).into_iter().chain(warnings).collect();
@@ -340,6 +342,9 @@ impl Config {
         let is_of =
             |other: &str| other.split_once('/').is_some_and(|(provider, _)| provider == name.provider);
         let is_sold = self.file.models.iter().any(|(other, table)| is_of(other) && table.price.is_some());
+        // Whoever limits money is not answered with a guess.
+        let is_guess = untold.is_none() && !providers::is_own_software(&name.provider, &table);
+        let is_sold = is_sold || is_guess && self.limits().has_money();
         let server = table.base_url.as_deref().map(learnt::server_of).unwrap_or_default();
         let (written, learnt) = (self.file.models.get(&name.to_string()), self.learnt.refuses(name, &server));
         Ok(self.known.spec(name, written, learnt, (local && !is_sold, untold.unwrap_or(Structured::Any))))
@@ -355,18 +360,14 @@ impl Config {
         self.file.tools.as_deref()
     }
 
+    /// Personas and models that sparks may choose for subagents besides their own.
+    pub fn subagents(&self) -> SubagentsTable {
+        self.file.subagents.clone().unwrap_or_default()
+    }
+
     /// Where a session stops by itself.
     pub fn limits(&self) -> Limits {
-        let (defaults, written) = (Limits::default(), self.file.limits.clone().unwrap_or_default());
-        Limits {
-            max_steps: written.max_steps.unwrap_or(defaults.max_steps),
-            max_tokens: written.max_tokens,
-            max_micro_usd: written.max_usd.map(|dollars| dollars.0),
-            max_seconds: written.max_seconds,
-            model_timeout_ms: written.model_timeout_ms.unwrap_or(defaults.model_timeout_ms),
-            tool_timeout_ms: written.tool_timeout_ms.unwrap_or(defaults.tool_timeout_ms),
-            tool_timeout_max_ms: written.tool_timeout_max_ms.unwrap_or(defaults.tool_timeout_max_ms),
-        }
+        self.file.limits.clone().unwrap_or_default().into()
     }
 
     /// Sets how many model calls a turn may make where no file, variable or flag says so.

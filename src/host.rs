@@ -40,7 +40,7 @@ pub use crate::session::debate::DEFAULT_ROUNDS;
 pub use crate::session::policy::Line;
 pub use apply::Applied;
 pub use consent::{Person, Question};
-pub use demo::{Demo, model_after_demo};
+pub use demo::{Demo, DemoFolder, model_after_demo};
 pub use explain::{Call, Explained, explain};
 pub use folders::workspace_files;
 pub use follow::Follow;

@@ -1,6 +1,7 @@
 //! Servers of the Model Context Protocol as sources of tools: each is started, watched, talked with and started again.
 
 mod definition;
+mod http;
 mod pins;
 mod process;
 mod result;
@@ -35,17 +36,41 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// Makes the sandbox of a server when it is started.
 pub type OpenSandbox = Box<dyn Fn() -> BoxFuture<'static, Result<Arc<dyn Sandbox>, String>> + Send + Sync>;
 
+/// Makes the client of a server elsewhere, with the token it is sent.
+pub type OpenClient = Box<dyn Fn() -> Result<(reqwest::Client, Option<String>), String> + Send + Sync>;
+
+/// Where a server is.
+pub enum Reach {
+    /// A program on this machine, in a sandbox.
+    Program {
+        /// Program and arguments.
+        command: Vec<String>,
+        /// Variables it gets besides those of its sandbox.
+        environment: BTreeMap<String, String>,
+        /// Hosts it can reach.
+        hosts: Vec<String>,
+        /// Its sandbox.
+        open: OpenSandbox,
+    },
+    /// A server over HTTP.
+    Http {
+        /// Its address.
+        url: reqwest::Url,
+        /// Headers it is sent.
+        headers: BTreeMap<String, String>,
+        /// Its client.
+        open: OpenClient,
+    },
+}
+
 /// How a server is started.
-#[derive(Clone, Debug)]
 pub struct Launch {
     /// Its name in the configuration.
     pub name: String,
-    /// Program and arguments.
-    pub command: Vec<String>,
-    /// Variables it gets besides those of its sandbox.
-    pub environment: BTreeMap<String, String>,
-    /// Hosts it can reach.
-    pub hosts: Vec<String>,
+    /// Where it is.
+    pub reach: Reach,
+    /// What holds it, for people.
+    pub held: String,
     /// Milliseconds it may take until it has listed its tools.
     pub start_ms: u64,
     /// Whether its sandbox shows the workspace writable.
@@ -57,7 +82,14 @@ pub struct Launch {
 impl Launch {
     /// What the accepted definitions are bound to: another command, or other variables, is another server.
     fn identity(&self) -> String {
-        digest_of(&(&self.command, self.environment.keys().collect::<Vec<_>>()))
+        match &self.reach {
+            Reach::Program { command, environment, .. } => {
+                digest_of(&(command, environment.keys().collect::<Vec<_>>()))
+            }
+            Reach::Http { url, headers, .. } => {
+                digest_of(&(url.as_str(), headers.keys().collect::<Vec<_>>()))
+            }
+        }
     }
 }
 
@@ -78,8 +110,9 @@ pub struct Server(Arc<Shared>);
 /// What a server shares with its tools.
 pub(crate) struct Shared {
     launch: Launch,
-    open: OpenSandbox,
     state: watch::Sender<State>,
+    /// Fires when it is needed: one whose tools are known is not started before.
+    wanted: CancellationToken,
     /// Whether it was ready since it was last started.
     was_ready: AtomicBool,
     pins: Mutex<Pins>,
@@ -87,10 +120,16 @@ pub(crate) struct Shared {
 
 impl Server {
     /// A server that is not started yet.
-    pub fn new(launch: Launch, open: OpenSandbox) -> Self {
+    pub fn new(launch: Launch) -> Self {
         let pins = Mutex::new(Pins::read(&launch.pins, launch.identity()));
         let state = watch::Sender::new(State::Starting);
-        Server(Arc::new(Shared { launch, open, state, was_ready: AtomicBool::new(false), pins }))
+        Server(Arc::new(Shared {
+            launch,
+            state,
+            wanted: CancellationToken::new(),
+            was_ready: AtomicBool::new(false),
+            pins,
+        }))
     }
 
     /// Waits until it has listed its tools, each with whether it is as it was accepted.
@@ -114,6 +153,7 @@ impl Shared {
 
     /// Waits until it is ready, or says why it is not.
     async fn ready(&self, cancel: &CancellationToken) -> Result<Arc<Talk>, String> {
+        self.wanted.cancel();
         let mut state = self.state.subscribe();
         let wait = state.wait_for(|state| !matches!(state, State::Starting));
         tokio::select! {
@@ -124,6 +164,10 @@ impl Shared {
             },
             () = cancel.cancelled() => Err("cancelled".to_owned()),
         }
+    }
+
+    fn not_available(&self, why: &str) -> String {
+        format!("the server `{}` is not available: {why}", self.launch.name)
     }
 
     /// A tool as the server lists it now; none where it is not ready or has no such tool.
@@ -163,11 +207,17 @@ impl Shared {
     }
 
     /// Starts it again and again, until `stop` fires or it fails too often.
-    async fn supervise(&self, sandbox: &dyn Sandbox, stop: &CancellationToken) {
+    async fn supervise(&self, sandbox: Option<&dyn Sandbox>, stop: &CancellationToken) {
         let (mut failures, mut wait) = (0, Duration::ZERO);
         loop {
             let begun = Instant::now();
-            let why = self.live(sandbox, stop).await;
+            let why = match (&self.launch.reach, sandbox) {
+                (Reach::Program { command, environment, hosts, .. }, Some(sandbox)) => {
+                    self.live((command, environment, hosts), sandbox, stop).await
+                }
+                (Reach::Http { url, headers, open }, _) => self.connected((url, headers, open), stop).await,
+                (Reach::Program { .. }, None) => return,
+            };
             self.lose();
             if stop.is_cancelled() {
                 return;
@@ -205,20 +255,32 @@ impl ToolSource for Server {
         };
         let definitions = match accepted {
             Some(known) => known,
-            None => shared.ready(&CancellationToken::new()).await?.tools().to_vec(),
+            None => match shared.ready(&CancellationToken::new()).await {
+                Ok(talk) => talk.tools().to_vec(),
+                Err(why) => return Err(shared.not_available(&why)),
+            },
         };
         let tool = |one: Definition| Arc::new(ServerTool::new(Arc::clone(shared), one)) as Arc<dyn Tool>;
         Ok(definitions.into_iter().map(tool).collect())
     }
 
     async fn attend(&self, stop: &CancellationToken) {
+        let is_known = self.0.pins().known().is_some();
+        tokio::select! {
+            () = self.0.wanted.cancelled(), if is_known => {}
+            () = std::future::ready(()), if !is_known => {}
+            () = stop.cancelled() => return,
+        }
+        let Reach::Program { open, .. } = &self.0.launch.reach else {
+            return self.0.supervise(None, stop).await;
+        };
         let sandbox = tokio::select! {
-            opened = (self.0.open)() => opened,
+            opened = open() => opened,
             () = stop.cancelled() => return,
         };
         match sandbox {
             Ok(sandbox) => {
-                self.0.supervise(&*sandbox, stop).await;
+                self.0.supervise(Some(&*sandbox), stop).await;
                 stop.cancelled().await;
                 sandbox.close().await;
             }

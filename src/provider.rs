@@ -22,7 +22,7 @@ mod think;
 pub mod tokens;
 mod written;
 
-pub use http::Timeouts;
+pub use http::{Timeouts, client as http_client};
 pub use secret::Secret;
 pub use server::{Server, ServerConfig, ServerConfigError};
 

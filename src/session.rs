@@ -1,13 +1,16 @@
 //! The pure state machine that decides: facts in, entries out; knows no clock, file, socket or thread.
 
+mod accounts;
 mod asked_how;
 pub mod budget;
+mod chat;
 mod connections;
 mod context;
 pub mod convergence;
 mod conversation;
 pub mod debate;
 mod decide;
+mod delegate;
 mod endings;
 mod fold;
 mod free_text;
@@ -30,13 +33,13 @@ mod tool_calls;
 mod validate;
 mod work;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::protocol::effect::{Effect, Order, PreparedUse};
 use crate::protocol::event::{ArenaEvent, ToolUse};
 use crate::protocol::message::{Args, Part};
-use crate::protocol::spec::{Rule, Spec};
+use crate::protocol::spec::Spec;
 use crate::protocol::{CallId, Entry, EventRef, Input, SparkId, StopCause};
 
 use budget::Ledger;
@@ -79,7 +82,7 @@ pub struct Session {
     /// Tokens and money.
     ledger: Ledger,
     /// Rules granted by people for the rest of this session.
-    grants: Vec<Rule>,
+    grants: Vec<policy::Grant>,
     /// The workspace's recorded trees.
     checkpoints: Checkpoints,
     /// The entry that made this session a copy; the last of them where it gave a fact anew.
@@ -100,6 +103,8 @@ pub struct Session {
     debate: Option<Debate>,
     /// How debates are scored.
     scorers: Scorers,
+    /// Models that kept to the form of a typed answer.
+    formed: BTreeSet<String>,
     /// What could show that checks pass.
     last_proof: free_text::LastProof,
     /// Events of the entry being made.

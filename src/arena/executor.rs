@@ -14,10 +14,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::ports::{Asks, Sink, Workers};
-use crate::protocol::effect::Failure;
+use crate::protocol::effect::{Failure, ModelOrder};
 use crate::protocol::event::{ErrorKind, FailStatus, ModelFailed, ToolStatus};
 use crate::protocol::text::MOST_SHOWN;
-use crate::protocol::{CallId, Effect, Order, Outcome, OutcomeBody, Work};
+use crate::protocol::{CallId, Effect, EventRef, Order, Outcome, OutcomeBody, Work};
 
 use super::driver::Message;
 use super::live::LiveSink;
@@ -107,7 +107,7 @@ impl Executor {
         self.tracker.spawn(async move {
             let mut call = Attempt::new(shared, &work, &inbox);
             let body = call.await_outcome(work, &token).await;
-            call.provider().inspect(|provider| provider.heed(&body));
+            call.provider().inspect(|(provider, model)| provider.heed(model, &body));
             call.send(body, &inbox).await;
             // Whatever is said after that is recorded as what it is: late.
             tokio::select! {
@@ -127,15 +127,15 @@ impl Executor {
     }
 
     /// Keeps where the answer goes to what a running call asks for.
-    pub fn asked(&mut self, call: CallId, need: String, answer: oneshot::Sender<bool>) {
+    pub fn asked(&mut self, asked: EventRef, call: CallId, answer: oneshot::Sender<bool>) {
         if self.running.contains_key(&call) {
-            self.awaited.add(call, need, answer);
+            self.awaited.add(asked, call, answer);
         }
     }
 
-    /// Tells a running call what was decided on its need.
-    pub fn settle(&mut self, call: CallId, need: &str, is_allowed: bool) {
-        self.awaited.settle(call, need, is_allowed);
+    /// Tells a running call what was decided on what it asked.
+    pub fn settle(&mut self, asked: EventRef, is_allowed: bool) {
+        self.awaited.settle(asked, is_allowed);
     }
 
     /// Tells a call to stop. Its one outcome still comes.
@@ -252,10 +252,12 @@ impl Attempt {
         }
     }
 
-    /// The provider of a model call.
-    fn provider(&self) -> Option<Pooled> {
+    /// The provider of a model call, and the model.
+    fn provider(&self) -> Option<(Pooled, String)> {
         match &self.order {
-            Order::Model(order) => self.shared.providers.get(provider_of(&order.model)),
+            Order::Model(ModelOrder { model, .. }) => {
+                self.shared.providers.get(provider_of(model)).map(|provider| (provider, model.clone()))
+            }
             _ => None,
         }
     }
@@ -265,10 +267,10 @@ impl Attempt {
         &mut self,
         token: &CancellationToken,
     ) -> Result<Option<OwnedSemaphorePermit>, OutcomeBody> {
-        let Some(provider) = self.provider() else { return Ok(None) };
+        let Some((provider, model)) = self.provider() else { return Ok(None) };
         let asked = Instant::now();
         tokio::select! {
-            permit = provider.admit() => {
+            permit = provider.admit(&model) => {
                 self.waited_ms = u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX);
                 Ok(permit)
             }

@@ -1,7 +1,7 @@
 //! The providers a session can call, how many calls each takes at once, and how fast; more may be connected while it runs.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -25,10 +25,11 @@ const LONGEST_HOLD: u64 = 60_000;
 pub(super) struct Pooled {
     pub provider: Arc<dyn Provider>,
     permits: Arc<Semaphore>,
-    pace: Arc<Mutex<Pace>>,
+    /// By model: that is what providers limit.
+    paces: Arc<Mutex<BTreeMap<String, Pace>>>,
 }
 
-/// How fast calls may begin. A refusal of one of them counts for all.
+/// How fast calls of a model may begin. A refusal of one of them counts for all.
 struct Pace {
     /// None begins before.
     hold: Instant,
@@ -38,32 +39,35 @@ struct Pace {
 }
 
 impl Pooled {
-    /// Waits until the provider takes one more call.
-    pub async fn admit(&self) -> Option<OwnedSemaphorePermit> {
+    /// Waits until the provider takes one more call of this model.
+    pub async fn admit(&self, model: &str) -> Option<OwnedSemaphorePermit> {
         let permit = Arc::clone(&self.permits).acquire_owned().await.ok();
         loop {
-            let begin = self.pace().slot();
+            let begin = self.paced(model, Pace::slot);
             sleep_until(begin).await;
             // Another call may have been asked to slow down meanwhile.
-            if self.pace().hold <= Instant::now() {
+            if self.paced(model, |pace| pace.hold) <= Instant::now() {
                 return permit;
             }
         }
     }
 
     /// Learns from how a call ended how fast the next may follow.
-    pub fn heed(&self, body: &OutcomeBody) {
+    pub fn heed(&self, model: &str, body: &OutcomeBody) {
         match body {
             OutcomeBody::ModelFailed(failed) if failed.kind == ErrorKind::RateLimited => {
-                self.pace().slow(failed.retry_after_ms.unwrap_or_default());
+                self.paced(model, |pace| pace.slow(failed.retry_after_ms.unwrap_or_default()));
             }
-            OutcomeBody::ModelAnswered(_) => self.pace().quicken(),
+            OutcomeBody::ModelAnswered(_) => self.paced(model, Pace::quicken),
             _ => {}
         }
     }
 
-    fn pace(&self) -> MutexGuard<'_, Pace> {
-        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
+    fn paced<T>(&self, model: &str, act: impl FnOnce(&mut Pace) -> T) -> T {
+        let mut paces = self.paces.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let pace = Pace { hold: now, next: now, gap: Duration::ZERO };
+        act(paces.entry(model.to_owned()).or_insert(pace))
     }
 }
 
@@ -102,11 +106,10 @@ impl ProviderPool {
     pub fn connect(&self, name: &str, provider: Arc<dyn Provider>, limit: Option<usize>) {
         let permits = limit.unwrap_or(CALLS_PER_PROVIDER).max(1);
         let mut open = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
         open.entry(name.to_owned()).or_insert_with(|| Pooled {
             provider,
             permits: Arc::new(Semaphore::new(permits)),
-            pace: Arc::new(Mutex::new(Pace { hold: now, next: now, gap: Duration::ZERO })),
+            paces: Arc::default(),
         });
     }
 

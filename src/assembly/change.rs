@@ -69,7 +69,11 @@ impl LimitChanges {
             LimitKind::Tokens => self.max_tokens,
             LimitKind::MicroUsd => self.max_micro_usd,
             LimitKind::Seconds => self.max_seconds,
-            LimitKind::Unknown(_) => None,
+            LimitKind::TurnTokens
+            | LimitKind::TurnMicroUsd
+            | LimitKind::SparkTokens
+            | LimitKind::SparkMicroUsd
+            | LimitKind::Unknown(_) => None,
         }
     }
 
@@ -222,7 +226,7 @@ fn company(config: &Config, spec: &Spec, wanted: &Changes) -> Result<Vec<Setting
         for id in plan.personas.iter().chain([&plan.moderator]) {
             personas.push(spec::persona(config, id, &spec.tools)?);
         }
-        models.extend(personas.iter().filter_map(|persona| persona.model.clone()));
+        models.extend(personas.iter().flat_map(PersonaSpec::models).map(str::to_owned));
         models.extend(plan.models.iter().map(|(_, model)| model.clone()));
     }
     let names: Result<Vec<ModelName>, _> = models.iter().map(|name| name.parse()).collect();
@@ -250,7 +254,9 @@ fn voices(config: &Config, spec: &Spec, wanted: &Changes) -> Result<Vec<Setting>
     }
     let own = persona.as_ref().and_then(|persona| persona.model.clone());
     let mut names: Vec<ModelName> = wanted.model.iter().cloned().collect();
-    names.extend(own.as_deref().map(str::parse).transpose().map_err(ConfigError::from)?);
+    for model in persona.iter().flat_map(PersonaSpec::models) {
+        names.push(model.parse().map_err(ConfigError::from)?);
+    }
     let mut changed = Vec::new();
     for (i, model) in spec::models_of(config, names)?.into_iter().enumerate() {
         let default = i == 0 && wanted.model.is_some();

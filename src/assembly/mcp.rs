@@ -3,19 +3,25 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use super::WireError;
 use super::confine::{self, Wanted};
+use crate::config::learnt::server_of;
 use crate::config::mcp::{McpTable, ShownWorkspace};
 use crate::config::{Config, SandboxKind};
 pub use crate::mcp::{Definition, Standing};
-use crate::mcp::{Launch, OpenSandbox, Server};
+use crate::mcp::{Launch, OpenClient, OpenSandbox, Reach, Server};
 use crate::ports::{Sandbox, ToolSource};
+use crate::provider::http_client;
 
 /// Milliseconds in which a server lists its tools, unless its table says otherwise.
 const START_MS: u64 = 30_000;
+
+/// How long a connection may take to be made.
+const CONNECT: Duration = Duration::from_secs(10);
 
 /// The names of the servers that are switched on.
 pub(super) fn names(config: &Config) -> Vec<String> {
@@ -39,6 +45,50 @@ pub(super) fn sources(config: &Config, root: &Path) -> Vec<(String, Arc<dyn Tool
 }
 
 fn server(config: &Arc<Config>, (name, table): (&str, &McpTable), root: &Path) -> Server {
+    let folder = config.places().mcp();
+    let reach = match table.address() {
+        Some(url) => {
+            let open = client((Arc::clone(config), url.clone()), (name, table.api_key_env.clone()));
+            Reach::Http { url, headers: table.headers.clone(), open }
+        }
+        None => program(config, table, (root, folder.join(name))),
+    };
+    let held = match (&reach, table.sandbox, table.workspace.unwrap_or_default()) {
+        (Reach::Http { url, .. }, ..) => format!("at {}", url.origin().ascii_serialization()),
+        (_, Some(SandboxKind::None), _) => "with your own rights: nothing confines it".to_owned(),
+        (.., ShownWorkspace::None) => "in a sandbox of its own, without the workspace".to_owned(),
+        (.., ShownWorkspace::Read) => "in a sandbox of its own, with the workspace read-only".to_owned(),
+        (.., ShownWorkspace::Write) => "in a sandbox of its own, with the workspace writable".to_owned(),
+    };
+    Server::new(Launch {
+        name: name.to_owned(),
+        reach,
+        held,
+        start_ms: table.start_timeout_ms.unwrap_or(START_MS),
+        may_write: table.workspace == Some(ShownWorkspace::Write),
+        pins: folder.join(format!("{name}.json")),
+    })
+}
+
+/// Makes the client of a server over HTTP, with its key: from the variable that is named, else a stored one.
+fn client(
+    (config, url): (Arc<Config>, reqwest::Url),
+    (name, variable): (&str, Option<String>),
+) -> OpenClient {
+    let name = format!("mcp.{name}");
+    Box::new(move || {
+        let key = match &variable {
+            Some(variable) => {
+                let key = config.environment().get(variable).map(str::to_owned);
+                Some(key.ok_or_else(|| format!("`{variable}`, which holds its key, is not set"))?)
+            }
+            None => config.keys().of(&name, &server_of(url.as_str())).map(|key| key.reveal().to_owned()),
+        };
+        Ok((http_client(&url, CONNECT)?, key))
+    })
+}
+
+fn program(config: &Arc<Config>, table: &McpTable, (root, own): (&Path, PathBuf)) -> Reach {
     let (mut environment, mut missing) = (BTreeMap::new(), Vec::new());
     for one in &table.env {
         let value = match one.split_once('=') {
@@ -50,18 +100,9 @@ fn server(config: &Arc<Config>, (name, table): (&str, &McpTable), root: &Path) -
             None => missing.push(one.clone()),
         }
     }
-    let folder = config.places().mcp();
-    let launch = Launch {
-        name: name.to_owned(),
-        command: table.words(),
-        environment,
-        hosts: table.hosts.clone(),
-        start_ms: table.start_timeout_ms.unwrap_or(START_MS),
-        may_write: table.workspace == Some(ShownWorkspace::Write),
-        pins: folder.join(format!("{name}.json")),
-    };
     let fault = missing.first().map(|name| format!("`{name}`, which it is to get, is not set"));
-    Server::new(launch, opening((Arc::clone(config), fault), table, (root, folder.join(name))))
+    let open = opening((Arc::clone(config), fault), table, (root, own));
+    Reach::Program { command: table.words(), environment, hosts: table.hosts.clone(), open }
 }
 
 /// Makes a server's sandbox when it is started: around the workspace, or around a folder of its own.

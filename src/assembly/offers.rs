@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::assembly::{WireError, providers};
@@ -14,7 +15,7 @@ use crate::config::providers::PRESETS;
 use crate::config::{Config, ConfigError, Connection, ModelName};
 use crate::ports::{OfferedModel, Provider};
 use crate::protocol::event::{ErrorKind, ModelFailed, ModelReply};
-use crate::protocol::message::{Message, Params, Part, Pictures, Request, Role, Structured};
+use crate::protocol::message::{Message, Params, Part, Pictures, Request, Role, Structured, ToolDecl};
 use crate::protocol::spec::Price;
 
 /// How long a hosted service may take to list its models, and a server on this machine.
@@ -196,7 +197,13 @@ pub fn facts(
 
 /// What a model's server says of it; none where it says nothing in time.
 pub async fn described(config: &Config, name: &ModelName) -> Result<Option<OfferedModel>, WireError> {
-    let server = providers::reach(config, &name.provider)?;
+    let server = match providers::reach(config, &name.provider) {
+        // What ships with agon needs no key to be shown.
+        Err(WireError::Config(ConfigError::NoKey { .. })) if config.known_models().as_of(name).is_some() => {
+            return Ok(None);
+        }
+        server => server?,
+    };
     Ok(tokio::time::timeout(PATIENCE.0, server.model(&name.model)).await.ok().flatten())
 }
 
@@ -215,6 +222,12 @@ pub struct Trial {
 pub async fn try_model(config: &Config, name: &ModelName) -> Result<Trial, WireError> {
     let server = providers::reach(config, &name.provider)?;
     let text = "This is a test of the connection. Answer with the one word: ready".to_owned();
+    // What an agent's request has: a model that cannot call tools refuses it here and not at the first task.
+    let tool = ToolDecl {
+        name: "note".to_owned(),
+        description: "Keeps a note. Not needed for this test.".to_owned(),
+        schema: json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}),
+    };
     let mut request = Request {
         spark: String::new(),
         model: name.to_string(),
@@ -227,7 +240,7 @@ pub async fn try_model(config: &Config, name: &ModelName) -> Result<Trial, WireE
             }
             .into(),
         ],
-        tools: Vec::new(),
+        tools: vec![tool.into()],
         pictures: Pictures::default(),
     };
     let begun = Instant::now();

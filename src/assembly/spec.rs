@@ -36,23 +36,24 @@ pub(super) fn make(
     let root = config.workspace();
     let crew = wanted.squad.as_ref().map(|wish| Crew::of(config, wish, None, &tools, model_is_wanted));
     let crew = crew.transpose()?;
-    let debaters = match &wanted.debate {
-        Some(plan) => {
-            let ids = plan.personas.iter().chain([&plan.moderator]);
-            ids.map(|id| self::persona(config, id, &tools)).collect::<Result<Vec<_>, _>>()?
-        }
-        None => Vec::new(),
-    };
+    let debaters = wanted.debate.iter().flat_map(|plan| plan.personas.iter().chain([&plan.moderator]));
+    let subagents = config.subagents();
+    let others = debaters.chain(&subagents.personas).map(|id| self::persona(config, id, &tools));
+    let others = others.collect::<Result<Vec<_>, _>>()?;
     let planned = wanted.debate.iter().flat_map(|plan| &plan.models).map(|(_, model)| model.as_str());
-    let own = persona.model.as_deref().into_iter().chain(crew.iter().flat_map(Crew::models));
-    let own = own.chain(debaters.iter().filter_map(|one| one.model.as_deref())).chain(planned);
+    let own = persona.models().chain(crew.iter().flat_map(Crew::models));
+    let own = own.chain(others.iter().flat_map(PersonaSpec::models)).chain(planned);
+    let own = own.chain(subagents.models.iter().map(String::as_str));
     let models = models(config, default, own)?;
     let (blueprint, roles) = crew.map(|crew| (crew.blueprint, crew.personas)).unzip();
     let mut policy = config.policy();
     policy.add(&wanted.rules);
     let mut personas = vec![persona];
-    let roles = roles.into_iter().flatten().chain(debaters);
-    personas.extend(roles.filter(|role| role.id != personas[0].id).collect::<Vec<_>>());
+    for role in roles.into_iter().flatten().chain(others) {
+        if personas.iter().all(|known| known.id != role.id) {
+            personas.push(role);
+        }
+    }
     let spec = Spec {
         program: PROGRAM.to_owned(),
         seed: uuid::Uuid::now_v7().as_u64_pair().1,
@@ -80,7 +81,7 @@ pub(super) fn make(
 pub(super) fn check(spec: &Spec) -> Result<(), WireError> {
     policy::check(&spec.policy).map_err(WireError::Policy)?;
     let unpriced = spec.models.iter().find(|model| model.price.is_none());
-    if let (Some(_), Some(model)) = (spec.limits.max_micro_usd, unpriced) {
+    if let (true, Some(model)) = (spec.limits.has_money(), unpriced) {
         return Err(WireError::NoPrice(model.name.clone()));
     }
     let bytes = size(spec);
@@ -176,9 +177,8 @@ pub(super) fn models_of(config: &Config, names: Vec<ModelName>) -> Result<Vec<Mo
             continue;
         }
         let spec = model(config, &name)?;
-        let fallbacks: Result<Vec<ModelName>, _> =
-            spec.fallbacks.iter().rev().map(|name| name.parse()).collect();
-        waiting.splice(0..0, fallbacks.map_err(ConfigError::from)?);
+        let fallbacks: Result<Vec<ModelName>, _> = spec.all_fallbacks().map(|name| name.parse()).collect();
+        waiting.splice(0..0, fallbacks.map_err(ConfigError::from)?.into_iter().rev());
         found.push(spec);
     }
     Ok(found)

@@ -6,7 +6,7 @@ use crate::assembly::{WireError, spec};
 use crate::config::{Config, ConfigError, Trust};
 use crate::library::blueprint::{self, BlueprintError};
 use crate::protocol::blueprint::Known;
-use crate::protocol::spec::{Blueprint, PersonaSpec, Spec, ToolSpec};
+use crate::protocol::spec::{Blueprint, PersonaSpec, RoleSpec, Spec, ToolSpec};
 
 /// The squad that is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,8 +80,8 @@ impl Crew {
 
     /// The models that roles and personas name.
     pub fn models(&self) -> impl Iterator<Item = &str> {
-        let roles = self.blueprint.roles.iter().filter_map(|role| role.model.as_deref());
-        roles.chain(self.personas.iter().filter_map(|persona| persona.model.as_deref()))
+        let roles = self.blueprint.roles.iter().flat_map(RoleSpec::models);
+        roles.chain(self.personas.iter().flat_map(PersonaSpec::models))
     }
 }
 

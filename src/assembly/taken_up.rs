@@ -157,10 +157,13 @@ fn stricter(a: &Limits, b: &Limits) -> Limits {
         max_steps: a.max_steps.min(b.max_steps),
         max_tokens: lower(a.max_tokens, b.max_tokens),
         max_micro_usd: lower(a.max_micro_usd, b.max_micro_usd),
+        turn: a.turn.stricter(b.turn),
+        spark: a.spark.stricter(b.spark),
         max_seconds: lower(a.max_seconds, b.max_seconds),
         model_timeout_ms: a.model_timeout_ms.min(b.model_timeout_ms),
         tool_timeout_ms: a.tool_timeout_ms.min(b.tool_timeout_ms),
         tool_timeout_max_ms: a.tool_timeout_max_ms.min(b.tool_timeout_max_ms),
+        subagents: a.subagents.stricter(&b.subagents),
     }
 }
 

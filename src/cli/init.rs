@@ -11,6 +11,7 @@ use crate::cli::{keys, typed_lines};
 use crate::config::providers::PRESETS;
 use crate::config::{Config, ConfigError, Environment, KeyPath, ModelName, written};
 use crate::host::offers::{self, Offer};
+use crate::projection::phrases::counted;
 
 /// The most models of one server on this machine that are offered.
 const MOST_LOCAL: usize = 5;
@@ -47,13 +48,21 @@ pub(super) async fn first(config: &Config, output: Output) -> Result<bool, Failu
     let lacking = PRESETS.iter().filter_map(|preset| preset.api_key_env);
     let lacking = lacking.filter(|name| config.environment().get(name).is_none()).collect::<Vec<_>>();
     output.say(&format!("  {:14} {}", "not set", lacking.join(", ")));
-    let choices: Vec<ModelName> = offers.iter().flat_map(|offer| choices(offer, config)).collect();
+    let mut choices: Vec<(ModelName, bool)> =
+        offers.iter().flat_map(|offer| choices(offer, config)).collect();
+    // Enter takes the first: one that can do the work.
+    choices.sort_by_key(|(_, lacks_tools)| *lacks_tools);
     if choices.is_empty() {
         return with_new_key(config, output).await;
     }
-    for (nth, model) in (1..).zip(&choices) {
-        output.say(&format!("  {nth}  {model}"));
+    for (nth, (model, lacks_tools)) in (1..).zip(&choices) {
+        let lacks = if *lacks_tools { "  (cannot call tools)" } else { "" };
+        output.say(&format!("  {nth}  {model}{lacks}"));
     }
+    if offers.iter().any(|offer| offer.chats().count() > MOST_LOCAL) {
+        output.say("  `agon models` lists all, `agon models WORD` those with a word");
+    }
+    let choices: Vec<ModelName> = choices.into_iter().map(|(model, _)| model).collect();
     match asked(config, &choices, output).await? {
         Some(model) => settle(config, &model, output).await.map(|()| true),
         None => Ok(false),
@@ -63,22 +72,27 @@ pub(super) async fn first(config: &Config, output: Output) -> Result<bool, Failu
 /// What was found of one provider.
 fn found(offer: &Offer) -> String {
     match &offer.models {
-        Ok(models) => format!("{}; lists {} models", offer.why, models.len()),
+        Ok(models) => format!("{}; lists {}", offer.why, counted(models.len() as u64, "model")),
         Err(why) if offer.why.is_empty() => why.clone(),
         Err(why) => format!("{}; lists no models: {why}", offer.why),
     }
 }
 
 /// The models of a provider that are worth a line: the default of a hosted service, what a server on this machine has.
-fn choices(offer: &Offer, config: &Config) -> Vec<ModelName> {
+/// True for one that cannot call tools.
+fn choices(offer: &Offer, config: &Config) -> Vec<(ModelName, bool)> {
     let is_local = config.connection(&offer.provider).is_ok_and(|connection| connection.is_local());
     let default = offer.default(config).map(|(model, _)| model);
     match is_local {
         true => {
             let name = |id: &str| ModelName { provider: offer.provider.clone(), model: id.to_owned() };
-            offer.chats().take(MOST_LOCAL).map(|model| name(&model.id)).collect()
+            let mut chats: Vec<_> = offer.chats().collect();
+            let is_default = |id: &str| default.as_ref().is_some_and(|default| default.model == id);
+            chats.sort_by_key(|model| (model.tools == Some(false), !is_default(&model.id)));
+            chats.truncate(MOST_LOCAL);
+            chats.iter().map(|model| (name(&model.id), model.tools == Some(false))).collect()
         }
-        false => default.into_iter().collect(),
+        false => default.map(|model| (model, false)).into_iter().collect(),
     }
 }
 
@@ -108,12 +122,16 @@ async fn with_new_key(config: &Config, output: Output) -> Result<bool, Failure> 
     let hosted = PRESETS.iter().filter(|preset| preset.api_key_env.is_some());
     let names: Vec<&str> = hosted.map(|preset| preset.name).collect();
     output.say("Nothing was found. Start Ollama or another local server, or use a key of a provider:");
-    output.tell(&format!("Provider ({}; Enter leaves): ", names.join(", ")));
-    let line = unless_interrupted(typed_lines::line()).await??.unwrap_or_default();
-    let provider = line.trim();
-    if provider.is_empty() {
-        return Ok(false);
-    }
+    let provider = loop {
+        output.tell(&format!("Provider ({}; Enter leaves): ", names.join(", ")));
+        let line = unless_interrupted(typed_lines::line()).await??.unwrap_or_default();
+        match line.trim() {
+            "" => return Ok(false),
+            name if config.providers().any(|known| known == name) => break name.to_owned(),
+            name => output.fail(&config.no_provider(name).into()),
+        }
+    };
+    let provider = provider.as_str();
     keys::set(config, provider, output).await?;
     let config = Config::load(config.environment().clone(), config.workspace(), &[])?;
     let offers = unless_interrupted(offers::offers(&config, Some(provider))).await?;
@@ -134,7 +152,8 @@ async fn settle(config: &Config, model: &ModelName, output: Output) -> Result<()
     let trial = unless_interrupted(offers::try_model(config, model)).await?;
     let trial =
         trial.map_err(|error| Failure::from(error).hint("nothing was written; agon init asks again"))?;
-    let answer: String = trial.answer.chars().take(60).collect();
+    let answer = if trial.answer.is_empty() { "it called a tool or only thought" } else { &trial.answer };
+    let answer: String = answer.chars().take(60).collect();
     output.say(&format!("{} answered in {:.1} s: {answer}", trial.model, trial.took.as_secs_f32()));
     let file = config.places().config_file();
     let is_first = written::choose(&file, model)?;

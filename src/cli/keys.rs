@@ -10,11 +10,15 @@ use crate::cli::error::{Failure, USAGE};
 use crate::cli::interrupts::unless_interrupted;
 use crate::cli::output::Output;
 use crate::cli::typed_lines;
+use crate::config::file::ProviderTable;
 use crate::config::keys::key_of;
 use crate::config::learnt::server_of;
-use crate::config::providers::{complete, is_loopback};
+use crate::config::providers::{PRESETS, complete, is_loopback};
 use crate::config::{Config, ConfigError, Environment, KeySource, Keys, Secret};
 use crate::projection::safe_text::shown;
+
+/// What the names of keys for servers of tools begin with.
+const OF_SERVERS: &str = "mcp.";
 
 /// The most that is read of a pipe.
 const MOST_PIPED: u64 = 64 << 10;
@@ -51,6 +55,7 @@ fn list(config: &Config, output: Output) -> Result<(), Failure> {
         .providers()
         .filter_map(|name| Some((name, config.key_source(name)?.to_string())))
         .chain(config.keys().all().filter_map(|(name, server)| unused(config, name, server)))
+        .chain(config.file().providers.iter().filter_map(|(name, table)| withheld(config, name, table)))
         .collect();
     if rows.is_empty() {
         output.say("no key is set or stored; `agon keys set PROVIDER` stores one");
@@ -66,17 +71,41 @@ fn unused<'a>(config: &Config, name: &'a str, server: &str) -> Option<(&'a str, 
         Some(KeySource::Variable(variable)) => {
             Some((name, format!("a key is stored and not used, since `{variable}` is set")))
         }
+        None if name.starts_with(OF_SERVERS) => Some((name, format!("a key is stored for {server}"))),
         None => Some((name, format!("a key is stored for {server}, where `{name}` is not any more"))),
     }
 }
 
+/// A key of the environment that is not sent, since the provider has another address than its own.
+fn withheld<'a>(config: &Config, name: &'a str, table: &ProviderTable) -> Option<(&'a str, String)> {
+    let variable = PRESETS.iter().find(|preset| preset.name == name)?.api_key_env?;
+    let url = table.base_url.as_deref().filter(|_| config.key_source(name).is_none())?;
+    config.environment().get(variable)?;
+    let server = server_of(url);
+    Some((
+        name,
+        format!(
+            "`{variable}` is set and not sent to {server}: `api_key_env = \"{variable}\"` sends it there"
+        ),
+    ))
+}
+
 /// Asks for a provider's key and stores it.
 pub(super) async fn set(config: &Config, provider: &str, output: Output) -> Result<(), Failure> {
-    let Some(table) = complete(provider, config.file().providers.get(provider)) else {
-        return Err(config.no_provider(provider).into());
+    let (url, variable) = match provider.strip_prefix(OF_SERVERS) {
+        Some(server) => {
+            let table = config.file().mcp.get(server).cloned().unwrap_or_default();
+            let none = || Failure::usage(format!("no server `{server}` has a `url`")).hint("agon mcp list");
+            (table.url.ok_or_else(none)?, table.api_key_env)
+        }
+        None => {
+            let Some(table) = complete(provider, config.file().providers.get(provider)) else {
+                return Err(config.no_provider(provider).into());
+            };
+            let missing = || ConfigError::ProviderKey { provider: provider.to_owned(), key: "base_url" };
+            (table.base_url.ok_or_else(missing)?, table.api_key_env)
+        }
     };
-    let missing = || ConfigError::ProviderKey { provider: provider.to_owned(), key: "base_url" };
-    let url = table.base_url.ok_or_else(missing)?;
     if url.starts_with("http://") && !is_loopback(&url) {
         output.warn(&format!(
             "`{provider}` is reached without encryption: others on its network can read the key"
@@ -87,7 +116,7 @@ pub(super) async fn set(config: &Config, provider: &str, output: Output) -> Resu
     let file = config.places().keys();
     Keys::set(&file, provider, &server, &key)?;
     output.say(&format!("stored in `{}`, which only you can read", file.display()));
-    if let Some(variable) = table.api_key_env.filter(|name| config.environment().get(name).is_some()) {
+    if let Some(variable) = variable.filter(|name| config.environment().get(name).is_some()) {
         output.warn(&format!("`{variable}` is set and counts before the stored key"));
     }
     Ok(())
@@ -95,15 +124,20 @@ pub(super) async fn set(config: &Config, provider: &str, output: Output) -> Resu
 
 /// A key, typed without being shown or piped.
 async fn ask(question: &str, output: Output) -> Result<Secret, Failure> {
-    let typed = if std::io::stdin().is_terminal() {
+    if !std::io::stdin().is_terminal() {
+        let mut piped = String::new();
+        std::io::stdin().lock().take(MOST_PIPED).read_to_string(&mut piped)?;
+        return key_of(&piped).map_err(Failure::usage);
+    }
+    loop {
         output.tell(question);
         let line = unless_interrupted(typed_lines::hidden_line()).await;
         output.tell("\n");
-        line?.context("cannot read the key").map_err(|error| Failure::new(USAGE, error))?.unwrap_or_default()
-    } else {
-        let mut piped = String::new();
-        std::io::stdin().lock().take(MOST_PIPED).read_to_string(&mut piped)?;
-        piped
-    };
-    key_of(&typed).map_err(Failure::usage)
+        let line = line?.context("cannot read the key").map_err(|error| Failure::new(USAGE, error))?;
+        match key_of(line.as_deref().unwrap_or_default()) {
+            // Whoever pastes once more must not paste into the shell.
+            Err(why) if line.as_ref().is_some_and(|line| !line.trim().is_empty()) => output.say(why),
+            key => return key.map_err(Failure::usage),
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! The command `mcp`: adds, lists, removes and looks at servers of the Model Context Protocol.
 
+use std::path::PathBuf;
 use std::time::Instant;
 
 use serde_json::json;
@@ -9,7 +10,9 @@ use crate::cli::config::load;
 use crate::cli::error::Failure;
 use crate::cli::interrupts::unless_interrupted;
 use crate::cli::output::Output;
+use crate::config::mcp::foreign::OtherTool;
 use crate::config::mcp::{self, McpTable, ShownWorkspace};
+use crate::config::providers::without_credentials;
 use crate::config::{Config, Environment, KeyPath, Places, SandboxKind};
 use crate::host::mcp::{Definition, Standing, look};
 use crate::projection::safe_text::shown;
@@ -22,6 +25,9 @@ const MOST_SHOWN: usize = 100;
 pub async fn run(command: McpCommand, environment: Environment, output: Output) -> Result<(), Failure> {
     match command {
         McpCommand::Add(typed) => add(&typed, environment, output).await,
+        McpCommand::Import { from, yes, workspace } => {
+            import(&load(&workspace, environment, output)?, from, yes, output)
+        }
         McpCommand::List { json, workspace } => list(&load(&workspace, environment, output)?, json, output),
         McpCommand::Remove { name } => {
             let file = Places::find(&environment)?.config_file();
@@ -60,11 +66,18 @@ pub async fn run(command: McpCommand, environment: Environment, output: Output) 
 async fn add(typed: &McpAddArgs, environment: Environment, output: Output) -> Result<(), Failure> {
     let (name, file) = (typed.name.as_str(), Places::find(&environment)?.config_file());
     let mut words = typed.command.iter().cloned();
+    let header = |one: &String| {
+        let pair = one.split_once(':').map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()));
+        pair.ok_or_else(|| Failure::usage(format!("`{one}` is no header")).hint("write it as `NAME: VALUE`"))
+    };
     let table = McpTable {
         command: words.next(),
         args: words.collect(),
+        url: typed.url.clone(),
+        headers: typed.header.iter().map(header).collect::<Result<_, _>>()?,
+        api_key_env: typed.key_env.clone(),
         env: typed.env.clone(),
-        workspace: Some(typed.workspace_access).filter(|access| *access != ShownWorkspace::None),
+        workspace: typed.workspace_access.filter(|access| *access != ShownWorkspace::None),
         hosts: typed.host.clone(),
         sandbox: typed.unconfined.then_some(SandboxKind::None),
         ..McpTable::default()
@@ -87,8 +100,53 @@ async fn add(typed: &McpAddArgs, environment: Environment, output: Output) -> Re
     }
 }
 
+/// Shows the servers of another tool, and copies those that are not here yet.
+fn import(config: &Config, from: OtherTool, yes: bool, output: Output) -> Result<(), Failure> {
+    let home = config.environment().get("HOME").map(PathBuf::from).unwrap_or_default();
+    let (mut rows, mut copied) = (String::new(), 0);
+    for (name, table) in from.servers(&home, config.workspace())? {
+        let is_here = config.file().mcp.contains_key(&name);
+        rows += &match table {
+            Err(why) => format!("{name}: left out: {why}\n"),
+            Ok(_) if is_here => format!("{name}: already here\n"),
+            Ok(table) => {
+                copied += 1;
+                if yes {
+                    mcp::add(&config.places().config_file(), &name, &table)?;
+                }
+                row(&name, &table)
+            }
+        };
+    }
+    output.data(&shown(&rows))?;
+    output.say(&match (copied, yes) {
+        (0, _) => "nothing to copy".to_owned(),
+        (count, true) => format!(
+            "copied {count}; programs among them see nothing of the workspace and reach no host: add `workspace` and \
+             `hosts` where they need them"
+        ),
+        (count, false) => format!("`--yes` copies {count} into your configuration"),
+    });
+    Ok(())
+}
+
+fn row(name: &str, table: &McpTable) -> String {
+    let place =
+        table.address().map_or_else(|| table.words().join(" "), |url| without_credentials(url.as_str()));
+    format!("{name}: {place}\n{}\n", gets(table))
+}
+
 /// What a server gets, in words.
 fn gets(table: &McpTable) -> String {
+    if table.url.is_some() {
+        let key = table.api_key_env.as_ref().map(|name| format!("the key in `{name}`"));
+        let headers = table.headers.keys().map(|name| format!("header `{name}`"));
+        let sent = headers.chain(key).collect::<Vec<_>>().join(", ");
+        return format!(
+            "  over HTTP; sent with each request: {}",
+            if sent.is_empty() { "nothing" } else { &sent }
+        );
+    }
     let list = |names: Vec<&str>| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     let workspace = match (table.sandbox, table.workspace.unwrap_or_default()) {
         (Some(SandboxKind::None), _) => "no sandbox: it has your own rights",
@@ -112,8 +170,8 @@ fn list(config: &Config, json: bool, output: Output) -> Result<(), Failure> {
     let line = |(name, table): (&String, &McpTable)| {
         let leaf = config.layer().0.get(&KeyPath::of(&["mcp", name]));
         let source = leaf.and_then(|leaf| leaf.sources.first()).map(ToString::to_string).unwrap_or_default();
-        let off = if table.enabled == Some(false) { " (off)" } else { "" };
-        format!("{name}{off}: {}\n{}\n  from {source}\n", table.words().join(" "), gets(table))
+        let off = if table.enabled == Some(false) { "  (off)\n" } else { "" };
+        format!("{}{off}  from {source}\n", row(name, table))
     };
     output.data(&shown(&servers.iter().map(line).collect::<String>()))
 }

@@ -25,6 +25,7 @@ use crate::cli::run::{self, next_step};
 use crate::cli::{init, plain};
 use crate::config::{Environment, Places};
 use crate::host::Sessions;
+use crate::projection::phrases;
 use crate::tui::screen::{self, Left};
 use crate::tui::{Msg, State, update};
 
@@ -167,7 +168,11 @@ async fn follow(mut mission: Mission, mut state: State, output: Output) -> Resul
         }
         output.tell(&plain::trailer(state.board(), state.costs(), &plain::TeamWords::default()));
         if let Some(id) = id.filter(|_| !is_record) {
-            output.tell(&format!("continue: {}\n", way_on(&state, &id, &here)));
+            let board = state.board();
+            output.tell(&match mission.is_going(&board.workspace, board.has_open_turn()) {
+                true => format!("look back: agon replay {} --tui\n", phrases::short_id(&id)),
+                false => format!("continue: {}\n", way_on(&state, &id, &here)),
+            });
         }
     }
     Ok(match left? {

@@ -19,6 +19,9 @@ use crate::protocol::spec::Price;
 /// What is shown where nothing is known.
 const UNKNOWN: &str = "unknown";
 
+/// Whether this program runs model files itself.
+const CAN_RUN: bool = cfg!(feature = "llama");
+
 /// The shortest time between two drawings of a bar.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -32,6 +35,11 @@ pub async fn run(typed: &ModelsArgs, environment: Environment, output: Output) -
         }
         Some(ModelsCommand::Pull { url, name, sha256, workspace }) => {
             let folder = load(workspace, environment, output)?.places().models();
+            if !CAN_RUN {
+                output.warn(
+                    "this agon is built without the feature `llama` and cannot run the file itself; other programs, such as llama-server, can",
+                );
+            }
             let pull = Pull { url: url.clone(), folder, name: name.clone(), sha256: sha256.clone() };
             pulled(&pull, output).await
         }
@@ -104,7 +112,9 @@ async fn pulled(pull: &Pull, output: Output) -> Result<(), Failure> {
         grouped(pulled.bytes),
         pulled.sha256
     )))?;
-    output.note(&format!("use it with -m llama/{stem}"));
+    if CAN_RUN {
+        output.note(&format!("use it with -m llama/{stem}"));
+    }
     Ok(())
 }
 
@@ -118,8 +128,12 @@ pub(super) fn replaced(offer: &Offer, config: &Config) -> Option<String> {
 async fn show(config: &Config, model: &str, json: bool, output: Output) -> Result<(), Failure> {
     let name: ModelName = model.parse().map_err(ConfigError::from)?;
     let told = unless_interrupted(offers::described(config, &name)).await??;
-    if told.is_none() {
-        output.note(&format!("the server of `{}` says nothing of `{}`", name.provider, name.model));
+    match config.connection(&name.provider) {
+        Ok(_) if told.is_some() => {}
+        Ok(_) => {
+            output.note(&format!("the server of `{}` says nothing of `{}`", name.provider, name.model));
+        }
+        Err(error) => output.note(&format!("{error}; this is what agon ships")),
     }
     let facts = offers::facts(config, &name, told.as_ref())?;
     if json {

@@ -16,6 +16,7 @@ use crate::projection::safe_text::safe_line;
 use crate::projection::telling::{Body, Kind, Scene, Telling, Tone, Weight, Who};
 use crate::projection::typed;
 use crate::projection::wrapping::wrapped;
+use crate::protocol::effect::Order;
 use crate::protocol::expand::Lookup;
 use crate::protocol::spec::Mode;
 use crate::protocol::{ArenaEvent, CallId, Entry, EventRef, SparkId};
@@ -99,8 +100,9 @@ impl Renderer {
                 time: if self.options.times { 0 } else { entry.at },
                 lookup: &find,
                 calls: Some(&self.calls),
+                left: self.left(event),
                 debate: matches!(self.mode, Some(Mode::Debate(_))).then_some(&self.debate),
-                name: &|spark| self.name(spark),
+                name: &|spark| self.title(spark),
             };
             for one in event.telling(&scene).into_iter().filter(|one| self.shows(one)) {
                 let one = if self.is_again(event, &one) { one.again() } else { one };
@@ -109,6 +111,37 @@ impl Renderer {
             self.fold(entry.at, from, event);
         }
         out
+    }
+
+    /// What was under way before a resume.
+    fn left(&self, event: &ArenaEvent) -> Option<(EventRef, usize)> {
+        matches!(event, ArenaEvent::SessionResumed(_)).then(|| self.calls.under_way()).flatten()
+    }
+
+    fn is_mention(&self, call: CallId) -> bool {
+        self.calls.get(call).is_some_and(|open| matches!(open.order, Order::Mention(_)))
+    }
+
+    /// What a run says of its beginning where no story is told: where a resume continues, what a squad is given.
+    pub fn beginning(&self, entry: &Entry, lookup: Lookup<'_>) -> Vec<String> {
+        let (name, find) = (|spark| self.title(spark), |at: EventRef| lookup(at));
+        let of_event = |event: &ArenaEvent| {
+            let scene = Scene { left: self.left(event), name: &name, ..Scene::of(&find) };
+            let told = match event {
+                ArenaEvent::SessionResumed(_) | ArenaEvent::SparkIgnited(_) => event.telling(&scene),
+                ArenaEvent::EffectFailed(data) if self.is_mention(data.call) => event.telling(&scene),
+                _ => Vec::new(),
+            };
+            let line = |one: &Telling<'_>| match one.kind {
+                Kind::Resumed if !one.end.is_empty() => Some(format!("resumed: {}", one.end)),
+                Kind::Read => Some(format!("the squad reads {}", one.head)),
+                Kind::Failed => Some(one.body.text().to_owned()),
+                Kind::Notice => Some(one.head.to_string()),
+                _ => None,
+            };
+            told.iter().filter_map(line).collect::<Vec<_>>()
+        };
+        entry.effective().flat_map(|(_, event)| of_event(event)).collect()
     }
 
     /// Takes an entry in without a line, for a view that starts in the middle of a log.
@@ -124,6 +157,8 @@ impl Renderer {
         match (one.kind, one.weight) {
             (Kind::Ruling, _) => !self.options.summed_up,
             _ if self.options.full => true,
+            // That the one agent of a turn begins is no news; that a subagent does is.
+            (Kind::Joins, Weight::Aside) => true,
             (Kind::Joins, _) => !matches!(self.mode, None | Some(Mode::Solo)),
             (_, weight) => weight == Weight::News,
         }
@@ -150,8 +185,8 @@ impl Renderer {
             }
             ArenaEvent::SparkIgnited(data) => {
                 let label = match self.mode {
-                    None | Some(Mode::Solo) => data.spark.to_string(),
-                    Some(_) => data.role.clone(),
+                    None | Some(Mode::Solo) if data.delegated.is_none() => data.spark.to_string(),
+                    _ => data.role.clone(),
                 };
                 self.widen_for(&label);
                 self.labels.insert(data.spark, label);
@@ -166,6 +201,14 @@ impl Renderer {
 
     fn name(&self, spark: SparkId) -> String {
         self.labels.get(&spark).cloned().unwrap_or_else(|| spark.to_string())
+    }
+
+    /// What a sentence calls a spark: one alone has no name worth saying.
+    fn title(&self, spark: SparkId) -> String {
+        match self.mode {
+            None | Some(Mode::Solo) => "the agent".to_owned(),
+            Some(_) => self.name(spark),
+        }
     }
 
     fn fold(&mut self, at: u64, from: EventRef, event: &ArenaEvent) {

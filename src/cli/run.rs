@@ -106,21 +106,18 @@ pub(super) async fn perform(mut plan: RunPlan, mode: Mode, output: Output) -> Re
 /// Runs the built-in script in a project of its own. Its approvals are answered by the demo itself.
 pub async fn demo(typed: &DemoArgs, environment: Environment, output: Output) -> Result<u8, Failure> {
     let demo = demo_of(typed.show);
-    let root = demo.folder(typed.arena.workspace.workspace.as_deref())?;
+    let mut folder = demo.folder(typed.arena.workspace.workspace.as_deref())?;
     if !typed.arena.loud.quiet {
-        output.say(&format!("the demo works in {}", root.display()));
+        let until = if folder.is_temporary() { ", which is removed at its end" } else { "" };
+        output.say(&format!("the demo works in {}{until}", folder.root.display()));
     }
-    let handle = match open_demo(typed, &demo, &root, environment, output).await {
-        Ok(handle) => handle,
-        Err(failure) => {
-            if typed.arena.workspace.workspace.is_none() {
-                // Nothing has worked in it yet, so it is still what was just written.
-                let _ = std::fs::remove_dir_all(&root);
-            }
-            return Err(failure);
-        }
-    };
-    Watch::new(output, demo_show(typed)).telling().follow(handle, Some(demo.task())).await
+    let handle = open_demo(typed, &demo, &folder.root, environment, output).await?;
+    let ended = Watch::new(output, demo_show(typed)).telling().follow(handle, Some(demo.task())).await;
+    if !matches!(ended, Ok(DONE)) {
+        // What was cut off can be resumed there.
+        folder.keep();
+    }
+    ended
 }
 
 /// The demo of a name.

@@ -25,14 +25,17 @@ pub fn cost(typed: &CostArgs, environment: &Environment, output: Output) -> Resu
         let mut costs = Costs::default();
         read.entries.iter().for_each(|entry| costs.apply(entry));
         let costs = sessions::settled(&all, &read.id, costs);
-        let table = match typed.turn {
+        let part = match (typed.turn, &typed.agent) {
+            (Some(turn), _) => Some((costs.rows_of(turn), format!("turn {turn}"))),
+            (None, Some(agent)) => Some((costs.rows_of_agent(agent), format!("agent `{agent}`"))),
+            (None, None) => None,
+        };
+        let table = match part {
             None => plain::cost_table(&costs),
-            Some(turn) => {
-                let rows = costs.rows_of(turn).ok_or_else(|| {
-                    Failure::usage(format!("the session has no turn {turn}"))
-                        .hint(format!("agon cost {} lists its turns", typed.session))
-                })?;
-                plain::table_of(&rows, &costs)
+            Some((Some(rows), _)) => plain::table_of(&rows, &costs),
+            Some((None, name)) => {
+                return Err(Failure::usage(format!("the session has no {name}"))
+                    .hint(format!("agon cost {} lists what it has", typed.session)));
             }
         };
         output.data(&table)?;

@@ -128,8 +128,13 @@ pub fn key_of(typed: &str) -> Result<Secret, &'static str> {
     let key = ['"', '\''].into_iter().fold(key, |key, quote| {
         key.strip_prefix(quote).and_then(|key| key.strip_suffix(quote)).unwrap_or(key)
     });
+    let is_line = key.split_once('=').is_some_and(|(name, value)| {
+        let word = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || matches!(c, '_' | ' ');
+        name.contains('_') && name.trim_start_matches("export ").chars().all(word) && !value.is_empty()
+    });
     match key {
         "" => Err("no key was given"),
+        _ if is_line => Err("this is a line that sets a variable: give what follows `=` alone"),
         key if key.len() > LONGEST => Err("this is longer than any key"),
         key if !key.bytes().all(|byte| byte.is_ascii_graphic()) => {
             Err("a key has no spaces, line breaks or characters other than ASCII")
@@ -175,10 +180,23 @@ mod tests {
 
     #[test]
     fn what_is_pasted_is_a_key_or_says_why_not() {
-        for (typed, key) in [(" sk-1\n", "sk-1"), ("\"sk-1\"", "sk-1"), ("'sk-1'\r\n", "sk-1")] {
+        for (typed, key) in
+            [(" sk-1\n", "sk-1"), ("\"sk-1\"", "sk-1"), ("'sk-1'\r\n", "sk-1"), ("QUJD_x==", "QUJD_x==")]
+        {
             assert_eq!(key_of(typed), Ok(Secret::new(key)), "{typed:?}");
         }
-        for bad in ["", " \n", "\"\"", "a\nb", "a b", "schlüssel", "a\u{1b}b", &"k".repeat(LONGEST + 1)] {
+        for bad in [
+            "",
+            " \n",
+            "\"\"",
+            "a\nb",
+            "a b",
+            "schlüssel",
+            "a\u{1b}b",
+            "XAI_API_KEY=sk-1",
+            "export XAI_API_KEY=sk-1",
+            &"k".repeat(LONGEST + 1),
+        ] {
             assert!(key_of(bad).is_err(), "{bad:?}");
         }
     }

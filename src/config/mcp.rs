@@ -1,5 +1,8 @@
 //! Servers of the Model Context Protocol: their tables, and how `agon mcp` writes and removes one.
 
+pub mod foreign;
+
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use schemars::JsonSchema;
@@ -17,8 +20,16 @@ const MAX_NAME: usize = 32;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct McpTable {
-    /// The program that is the server.
+    /// The program that is the server; or `url`.
     pub command: Option<String>,
+    /// The address of a server over HTTP.
+    pub url: Option<String>,
+    /// Headers sent with each request to `url`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// Environment variable with the key that `url` is sent as `Authorization: Bearer`; without it a stored one is sent
+    /// (`agon keys set mcp.NAME`).
+    pub api_key_env: Option<String>,
     /// Its arguments, which no shell reads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
@@ -64,8 +75,17 @@ impl McpTable {
         );
         let why = if !fits || name.contains("__") {
             format!("a name has 1 to {MAX_NAME} letters, digits, `-` and single `_`")
-        } else if self.command.as_deref().is_none_or(str::is_empty) {
-            "`command` names no program".to_owned()
+        } else if self.url.is_some() == self.command.as_deref().is_some_and(|command| !command.is_empty()) {
+            "it needs a `command` or a `url`, and not both".to_owned()
+        } else if self.url.is_some() && self.address().is_none() {
+            "`url` is not an http or https address".to_owned()
+        } else if self.url.is_some()
+            && !(self.env.is_empty()
+                && self.hosts.is_empty()
+                && self.workspace.is_none()
+                && self.sandbox.is_none())
+        {
+            "`env`, `hosts`, `workspace` and `sandbox` are for a `command`".to_owned()
         } else if !sandbox {
             "`sandbox` is `auto`, `local`, `landlock-only` or `none`".to_owned()
         } else if self.env.iter().any(|one| one.starts_with('=') || one.is_empty()) {
@@ -81,6 +101,12 @@ impl McpTable {
         self.env.iter().map(String::as_str).filter(|one| !one.contains('='))
     }
 
+    /// Where a server over HTTP is.
+    pub fn address(&self) -> Option<reqwest::Url> {
+        let url = reqwest::Url::parse(self.url.as_deref()?).ok()?;
+        (matches!(url.scheme(), "http" | "https") && url.has_host()).then_some(url)
+    }
+
     /// Program and arguments.
     pub fn words(&self) -> Vec<String> {
         self.command.iter().chain(&self.args).cloned().collect()
@@ -90,8 +116,8 @@ impl McpTable {
 /// Adds the table of a server to a configuration; nothing else of the file changes.
 pub fn add(file: &Path, name: &str, table: &McpTable) -> Result<(), ConfigError> {
     table.check(name)?;
-    let own = toml::to_string(table).map_err(|error| ConfigError::Internal(error.to_string()))?;
-    let block = format!("[mcp.{name}]\n{own}");
+    let whole = BTreeMap::from([("mcp", BTreeMap::from([(name, table)]))]);
+    let block = toml::to_string(&whole).map_err(|error| ConfigError::Internal(error.to_string()))?;
     let before = read_bounded(file)?.unwrap_or_default();
     let gap = if before.is_empty() || before.ends_with("\n\n") { "" } else { "\n" };
     let end = if before.is_empty() || before.ends_with('\n') { "" } else { "\n" };
@@ -105,7 +131,9 @@ pub fn remove(file: &Path, name: &str) -> Result<bool, ConfigError> {
     let is_header = |line: &str| line.trim_start().starts_with('[');
     let is_its = |line: &str| {
         let line = line.split('#').next().unwrap_or_default().trim();
-        line == format!("[mcp.{name}]") || line == format!("[mcp.\"{name}\"]")
+        [format!("[mcp.{name}"), format!("[mcp.\"{name}\"")]
+            .iter()
+            .any(|start| line.strip_prefix(start.as_str()).is_some_and(|rest| rest.starts_with([']', '.'])))
     };
     if servers(&before).and_then(|(_, mut mcp)| mcp.remove(name)).is_none() {
         return Ok(false);
@@ -168,6 +196,10 @@ mod tests {
         std::fs::write(&file, mine).unwrap();
         add(&file, "time", &table("uvx")).unwrap();
         add(&file, "fs", &McpTable { args: vec!["a'b\"c".to_owned()], ..table("npx") }).unwrap();
+        let headers = BTreeMap::from([("x-team".to_owned(), "a".to_owned())]);
+        let url = Some("https://x/".to_owned());
+        add(&file, "far", &McpTable { url, headers, ..McpTable::default() }).unwrap();
+        assert!(remove(&file, "far").unwrap());
         let text = std::fs::read_to_string(&file).unwrap();
         assert!(text.starts_with(mine), "{text}");
         assert!(text.contains("\n[mcp.time]\ncommand = \"uvx\"\n\n[mcp.fs]\n"), "{text}");
@@ -186,6 +218,11 @@ mod tests {
         assert!(McpTable { sandbox: Some(SandboxKind::Docker), ..table("x") }.check("a").is_err());
         assert!(McpTable { env: vec!["=x".to_owned()], ..table("x") }.check("a").is_err());
         assert!(table("x").check("my-server_2").is_ok());
+        let at = |url: &str| McpTable { url: Some(url.to_owned()), ..McpTable::default() };
+        assert!(at("https://mcp.example.org/mcp").check("a").is_ok());
+        assert!(at("file:///etc/passwd").check("a").is_err());
+        assert!(McpTable { hosts: vec!["x".to_owned()], ..at("https://x/") }.check("a").is_err());
+        assert!(McpTable { command: Some("x".to_owned()), ..at("https://x/") }.check("a").is_err());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::config::ConfigError;
 use crate::config::file::{ModelTable, PriceTable};
-use crate::config::successor::successor;
+use crate::config::successor::{nearest, successor};
 use crate::protocol::message::Structured;
 use crate::protocol::spec::{ModelSpec, Price};
 
@@ -129,7 +129,9 @@ impl KnownModels {
         let own = self.default_of(provider);
         let gone = own.as_ref().map(|name| name.model.as_str());
         let same = gone.and_then(|gone| listed.clone().find(|name| *name == gone));
-        same.or_else(|| successor(gone?, listed.clone())).or_else(|| listed.clone().next())
+        same.or_else(|| successor(gone?, listed.clone()))
+            .or_else(|| nearest(gone?, listed.clone()))
+            .or_else(|| listed.clone().next())
     }
 
     /// A model's rows: what the user wrote, else what is known, else careful guesses and no price.
@@ -164,6 +166,7 @@ impl KnownModels {
             refuses: written.refuses.clone().unwrap_or_else(|| refusals.into_iter().cloned().collect()),
             images: written.images.or(known.map(|known| known.images)).unwrap_or_default(),
             fallbacks: written.fallbacks.clone().unwrap_or_default(),
+            fallbacks_on: written.fallbacks_on.clone(),
         }
     }
 }

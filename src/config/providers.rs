@@ -179,6 +179,13 @@ impl Connection {
     }
 }
 
+/// True for software that runs models itself, by its dialect or its preset: a call costs nothing.
+pub fn is_own_software(name: &str, table: &ProviderTable) -> bool {
+    let is_local = |preset: &&Preset| preset.base_url.is_some_and(is_loopback);
+    PRESETS.iter().filter(is_local).any(|preset| preset.name == table.dialect.as_deref().unwrap_or(name))
+        || matches!(table.dialect.as_deref().unwrap_or(name), "vllm")
+}
+
 /// The environment variables that a preset or a table names for its key.
 pub fn key_names(tables: &BTreeMap<String, ProviderTable>) -> BTreeSet<&str> {
     let presets = PRESETS.iter().filter_map(|preset| preset.api_key_env);
@@ -258,8 +265,12 @@ fn key_of(
 ) -> Result<Option<Secret>, ConfigError> {
     let Some(variable) = &table.api_key_env else { return Ok(stored) };
     let missing = || ConfigError::NoKey { provider: name.to_owned(), variable: variable.clone() };
-    let set = environment.get(variable).map(|key| Secret::new(key.trim()));
-    set.or(stored).ok_or_else(missing).map(Some)
+    let Some(set) = environment.get(variable) else { return stored.ok_or_else(missing).map(Some) };
+    let key = set.trim();
+    match key.bytes().all(|byte| byte.is_ascii_graphic()) {
+        true => Ok(Some(Secret::new(key))),
+        false => Err(ConfigError::BadKey { variable: variable.clone() }),
+    }
 }
 
 /// True when the address is this machine's own.

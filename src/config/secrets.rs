@@ -1,6 +1,6 @@
 //! Which values of the environment and of the configuration are blanked out of all that is recorded and shown.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::arena::unfit_to_hide;
@@ -46,20 +46,13 @@ impl Config {
             secrets.add(&name, &value, unfit_to_hide, ignored);
         }
         for (provider, table) in &self.file.providers {
-            for password in table.base_url.iter().flat_map(|url| passwords(url)) {
-                secrets.add(&format!("{provider} base_url"), &password, unfit_to_hide, ignored);
-            }
-            let headers = table.headers.iter().filter(|(name, _)| providers::is_secret_header(name));
-            for (name, value) in headers {
-                let name = format!("{provider} {name}");
-                secrets.add(&name, value, unfit_to_hide, ignored);
-                // `Bearer abc` and `name=abc` would otherwise hide only the pair, not the token alone.
-                let parts = value
-                    .split([' ', ';'])
-                    .flat_map(|part| [Some(part), part.split_once('=').map(|pair| pair.1)]);
-                for token in parts.flatten().filter(|token| unfit_to_hide(token).is_none()) {
-                    secrets.add(&name, token, unfit_to_hide, ignored);
-                }
+            secrets.add_table((provider, table.base_url.as_deref()), &table.headers, ignored);
+        }
+        for (server, table) in &self.file.mcp {
+            secrets.add_table((server, table.url.as_deref()), &table.headers, ignored);
+            for (name, value) in table.env.iter().filter_map(|one| one.split_once('=')) {
+                let own = Environment::from_iter([(name.to_owned(), value.to_owned())]);
+                secrets.taken.extend(Secrets::of(&own, &BTreeSet::new(), ignored).taken);
             }
         }
         secrets
@@ -67,7 +60,8 @@ impl Config {
 
     /// Variables that the configuration names as keys: of providers, and those that servers are given.
     fn secret_names(&self) -> BTreeSet<&str> {
-        let of_servers = self.file.mcp.values().flat_map(McpTable::passed_on);
+        let keys = self.file.mcp.values().filter_map(|table| table.api_key_env.as_deref());
+        let of_servers = self.file.mcp.values().flat_map(McpTable::passed_on).chain(keys);
         providers::key_names(&self.file.providers).into_iter().chain(of_servers).collect()
     }
 
@@ -105,6 +99,29 @@ impl Secrets {
             }
         }
         secrets
+    }
+
+    /// What the table of a provider or a server sends: the password of its address, its secret headers.
+    fn add_table(
+        &mut self,
+        (owner, url): (&str, Option<&str>),
+        headers: &BTreeMap<String, String>,
+        ignored: &[String],
+    ) {
+        for password in url.into_iter().flat_map(passwords) {
+            self.add(&format!("{owner} base_url"), &password, unfit_to_hide, ignored);
+        }
+        for (name, value) in headers.iter().filter(|(name, _)| providers::is_secret_header(name)) {
+            let name = format!("{owner} {name}");
+            self.add(&name, value, unfit_to_hide, ignored);
+            // `Bearer abc` and `name=abc` would otherwise hide only the pair, not the token alone.
+            let parts = value
+                .split([' ', ';'])
+                .flat_map(|part| [Some(part), part.split_once('=').map(|pair| pair.1)]);
+            for token in parts.flatten().filter(|token| unfit_to_hide(token).is_none()) {
+                self.add(&name, token, unfit_to_hide, ignored);
+            }
+        }
     }
 
     /// Takes a value, or the reason why it is left as it is.

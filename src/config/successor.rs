@@ -1,5 +1,7 @@
 //! Finds which model took the place of one that its provider lists no more; knows names alone.
 
+use std::cmp::Reverse;
+
 /// The listed model with the same words in its name and the highest numbers: `gpt-5.1` for `gpt-5`, never `gpt-5-mini`.
 /// Names with a date come last.
 pub(super) fn successor<'a>(gone: &str, listed: impl Iterator<Item = &'a str>) -> Option<&'a str> {
@@ -10,6 +12,23 @@ pub(super) fn successor<'a>(gone: &str, listed: impl Iterator<Item = &'a str>) -
     });
     let is_dated = |numbers: &[u64]| numbers.iter().any(|number| *number >= 1000);
     alike.max_by_key(|(_, numbers)| (!is_dated(numbers), numbers.clone())).map(|(name, _)| name)
+}
+
+/// Where none has the same words: the listed model of the same family with the fewest other words, then the highest
+/// numbers.
+pub(super) fn nearest<'a>(gone: &str, listed: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let (words, _) = taken_apart(gone);
+    let family = listed
+        .map(|name| (name, taken_apart(name)))
+        .filter(|(_, (theirs, _))| theirs.first() == words.first());
+    let other = |theirs: &[String]| {
+        let missing = words.iter().filter(|word| !theirs.contains(word)).count();
+        missing + theirs.iter().filter(|word| !words.contains(word)).count()
+    };
+    let is_dated = |numbers: &[u64]| numbers.iter().any(|number| *number >= 1000);
+    family
+        .max_by_key(|(_, (theirs, numbers))| (Reverse(other(theirs)), !is_dated(numbers), numbers.clone()))
+        .map(|(name, _)| name)
 }
 
 /// The words and the numbers of a name. A number with a zero before it is part of a date.
@@ -36,6 +55,13 @@ fn taken_apart(name: &str) -> (Vec<String>, Vec<u64>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_other_names_the_nearest_of_the_family() {
+        let listed = ["gpt-3.5-turbo", "gpt-4o", "gpt-5.5", "gpt-6.4-sol-preview", "gpt-6-sol-mini", "o9"];
+        assert_eq!(nearest("gpt-6.2-sol", listed.into_iter()), Some("gpt-6.4-sol-preview"));
+        assert_eq!(nearest("grok-4", listed.into_iter()), None);
+    }
 
     #[test]
     fn the_same_words_and_the_highest_numbers() {

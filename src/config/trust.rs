@@ -192,8 +192,8 @@ fn judge(key: &KeyPath, leaf: Leaf, below: &Layer) -> Result<(Option<Leaf>, Opti
             Ok((Some(leaf), None))
         }
         ["effort"] => refused("an untrusted project may only lower the effort"),
-        ["limits", _] if is_tighter(&leaf.value, below.0.get(key)) => Ok((Some(leaf), None)),
-        ["limits", _] => refused("an untrusted project may only tighten limits"),
+        ["limits", ..] if is_tighter(&leaf.value, below.0.get(key)) => Ok((Some(leaf), None)),
+        ["limits", ..] => refused("an untrusted project may only tighten limits"),
         // Held to a stricter level whether the project is trusted or not.
         ["permission"] | ["names", _] => Ok((Some(leaf), None)),
         ["policy", "rules"] => Ok(keep_strict_rules(leaf, &place)),

@@ -135,7 +135,7 @@ pub fn stage_of_debate(entries: &[Arc<Entry>]) -> Option<Stage> {
 fn at_limit(turn: &[Arc<Entry>], question: &str) -> Option<AtLimit> {
     turn.iter().enumerate().find_map(|(place, entry)| {
         let (limit, used, max) = entry.events.iter().find_map(|event| match event {
-            ArenaEvent::LimitReached(data) => Some((data.limit, data.used, data.max)),
+            ArenaEvent::LimitReached(data) if data.spark.is_none() => Some((data.limit, data.used, data.max)),
             // Only what was still planned was given up; the verdict that follows is not asked for again.
             ArenaEvent::DebateShortened(data) => data.limit.as_ref().map(|it| (it.limit, it.used, it.max)),
             _ => None,

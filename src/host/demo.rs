@@ -10,6 +10,26 @@ use crate::library::demo::{self, Story};
 use crate::protocol::Command;
 use crate::protocol::spec::Mode;
 
+/// The folder with a demo's project. One that was made for it goes when this is dropped.
+#[derive(Debug)]
+pub struct DemoFolder {
+    /// Where it is.
+    pub root: PathBuf,
+    made: Option<tempfile::TempDir>,
+}
+
+impl DemoFolder {
+    /// True for one that goes with this.
+    pub fn is_temporary(&self) -> bool {
+        self.made.is_some()
+    }
+
+    /// Leaves it there: the demo is not over.
+    pub fn keep(&mut self) {
+        drop(self.made.take().map(tempfile::TempDir::keep));
+    }
+}
+
 /// A demonstration.
 pub struct Demo {
     story: &'static Story,
@@ -53,21 +73,23 @@ impl Demo {
     }
 
     /// A folder with its project: the one that was named, which must be empty, or a new temporary one.
-    pub fn folder(&self, wanted: Option<&Path>) -> Result<PathBuf, WireError> {
+    pub fn folder(&self, wanted: Option<&Path>) -> Result<DemoFolder, WireError> {
         let failed = |what: &str, error: std::io::Error| WireError::Workspace(format!("{what}: {error}"));
-        let folder = match wanted {
-            Some(folder) => std::fs::create_dir_all(folder).map(|()| folder.to_owned()),
-            None => tempfile::Builder::new().prefix("agon-demo-").tempdir().map(tempfile::TempDir::keep),
+        let no_folder = |error| failed("cannot make a folder for the demo", error);
+        let made = match wanted {
+            Some(folder) => std::fs::create_dir_all(folder).map(|()| None),
+            None => tempfile::Builder::new().prefix("agon-demo-").tempdir().map(Some),
         };
-        let made = folder.and_then(|folder| folder.canonicalize());
-        let root = made.map_err(|error| failed("cannot make a folder for the demo", error))?;
+        let made = made.map_err(no_folder)?;
+        let root = made.as_ref().map(tempfile::TempDir::path).or(wanted).unwrap_or(Path::new("."));
+        let root = root.canonicalize().map_err(no_folder)?;
         if std::fs::read_dir(&root).is_ok_and(|mut entries| entries.next().is_some()) {
-            let words = format!("`{}` is not empty; the demo wants a folder of its own", root.display());
+            let words = format!("`{}` is not empty; the demo needs a folder of its own", root.display());
             return Err(WireError::Workspace(words));
         }
         let written = self.story.write_project(&root);
         written.map_err(|error| failed("cannot write the demo's project", error))?;
-        Ok(root)
+        Ok(DemoFolder { root, made })
     }
 }
 

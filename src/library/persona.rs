@@ -43,7 +43,8 @@ pub const MODERATOR: &str = "moderator";
 const WORKERS: [&str; 4] = ["solo", "coordinator", "coder", "reviewer"];
 
 /// What front matter may say.
-const KEYS: &[&str] = &["id", "description", "stance", "model", "tools", "temperature", "effort"];
+const KEYS: &[&str] =
+    &["id", "description", "stance", "model", "fallbacks", "tools", "temperature", "effort"];
 
 /// Where a persona comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -177,6 +178,7 @@ pub fn parse(stem: &str, text: &str) -> Result<PersonaSpec, String> {
         description: String::new(),
         stance: None,
         model: None,
+        fallbacks: None,
         tools: None,
         temperature_pm: None,
         effort: None,
@@ -214,6 +216,7 @@ fn set(spec: &mut PersonaSpec, key: &str, value: &str) -> Result<(), String> {
         "description" => spec.description = text()?,
         "stance" => spec.stance = Some(text()?),
         "model" => spec.model = Some(text()?),
+        "fallbacks" => spec.fallbacks = Some(list(value)?),
         "tools" => spec.tools = Some(list(value)?),
         "temperature" => spec.temperature_pm = Some(thousandths(&text()?)?),
         "effort" => spec.effort = Some(effort(&text()?)?),
@@ -230,16 +233,13 @@ fn check(spec: PersonaSpec) -> Result<PersonaSpec, String> {
     if spec.text.is_empty() {
         return Err("there is no text after the front matter".to_owned());
     }
-    match &spec.model {
-        Some(model)
-            if model
-                .split_once('/')
-                .is_none_or(|(provider, name)| provider.is_empty() || name.is_empty()) =>
-        {
-            Err(format!("`{model}` is not a model name of the form `PROVIDER/MODEL`"))
-        }
-        _ => Ok(spec),
+    let is_bad = |model: &&str| {
+        model.split_once('/').is_none_or(|(provider, name)| provider.is_empty() || name.is_empty())
+    };
+    if let Some(model) = spec.models().find(is_bad) {
+        return Err(format!("`{model}` is not a model name of the form `PROVIDER/MODEL`"));
     }
+    Ok(spec)
 }
 
 /// What a line without a colon is, for whoever wrote it.
@@ -313,7 +313,7 @@ mod tests {
         assert!(told[1].contains("a.md"), "{told:?}");
     }
 
-    const WHOLE: &str = "---\nid: critic\ndescription: \"Finds: faults\"\nstance: against\nmodel: a/b/c\n\
+    const WHOLE: &str = "---\nid: critic\ndescription: \"Finds: faults\"\nstance: against\nmodel: a/b/c\nfallbacks: d/e, f/g\n\
                          tools: [read_file, 'grep']\ntemperature: 0.25\n---\n\nYou find faults.\n\n--- \nAll.\n";
 
     #[test]
@@ -326,6 +326,7 @@ mod tests {
                 description: "Finds: faults".into(),
                 stance: Some("against".into()),
                 model: Some("a/b/c".into()),
+                fallbacks: Some(vec!["d/e".into(), "f/g".into()]),
                 tools: Some(vec!["read_file".into(), "grep".into()]),
                 temperature_pm: Some(250),
                 effort: None,

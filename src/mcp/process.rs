@@ -1,5 +1,6 @@
 //! A server as a process: started in its sandbox, talked with over pipes, ended with whatever it started.
 
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,13 +28,18 @@ const NO_LIMIT_MS: u64 = 1000 * 60 * 60 * 24 * 365;
 
 impl Shared {
     /// Starts the server once and sees it to its end; gives why it ended.
-    pub(super) async fn live(&self, sandbox: &dyn Sandbox, stop: &CancellationToken) -> String {
+    pub(super) async fn live(
+        &self,
+        (command, environment, hosts): (&[String], &BTreeMap<String, String>, &[String]),
+        sandbox: &dyn Sandbox,
+        stop: &CancellationToken,
+    ) -> String {
         let ends = || {
             let ((input, to_server), (from_server, output)) = (std::io::pipe()?, std::io::pipe()?);
             let wires = Wires {
                 input: OwnedFd::from(input),
                 output: OwnedFd::from(output),
-                environment: self.launch.environment.clone(),
+                environment: environment.clone(),
             };
             let reader = Receiver::from_owned_fd(OwnedFd::from(from_server))?;
             std::io::Result::Ok((wires, reader, Sender::from_owned_fd(OwnedFd::from(to_server))?))
@@ -45,7 +51,7 @@ impl Shared {
         let (end, last_words, too_long) =
             (stop.child_token(), LastWords::default(), Arc::new(Mutex::new(None)));
         let bounded = Bounded { inner: reader, since_line: 0, too_long: Arc::clone(&too_long) };
-        let mut process = pin!(sandbox.converse(self.exec(), wires, &last_words, &end));
+        let mut process = pin!(sandbox.converse(exec(command, hosts), wires, &last_words, &end));
         let said = tokio::select! {
             ended = &mut process => return last_words.after(ended, None),
             said = self.talk((bounded, writer)) => said,
@@ -62,20 +68,19 @@ impl Shared {
             }
         }
     }
+}
 
-    fn exec(&self) -> Exec {
-        let quoted = |word: &String| format!(" '{}'", word.replace('\'', r"'\''"));
-        let need =
-            |host: &str| if host.starts_with("port:") { host.to_owned() } else { format!("host:{host}") };
-        let rule = |host: &String| HostRule { need: need(host), action: Action::Allow };
-        let rules = self.launch.hosts.iter().map(rule).collect();
-        Exec {
-            command: format!("exec{}", self.launch.command.iter().map(quoted).collect::<String>()),
-            cwd: String::new(),
-            timeout_ms: NO_LIMIT_MS,
-            capture_cap: 0,
-            opens: Opens { rules, ..Opens::default() },
-        }
+fn exec(command: &[String], hosts: &[String]) -> Exec {
+    let quoted = |word: &String| format!(" '{}'", word.replace('\'', r"'\''"));
+    let need = |host: &str| if host.starts_with("port:") { host.to_owned() } else { format!("host:{host}") };
+    let rule = |host: &String| HostRule { need: need(host), action: Action::Allow };
+    let rules = hosts.iter().map(rule).collect();
+    Exec {
+        command: format!("exec{}", command.iter().map(quoted).collect::<String>()),
+        cwd: String::new(),
+        timeout_ms: NO_LIMIT_MS,
+        capture_cap: 0,
+        opens: Opens { rules, ..Opens::default() },
     }
 }
 

@@ -29,6 +29,8 @@ use crate::protocol::event::ToolStatus;
 
 /// What is said of a server that closed its end.
 pub const CLOSED: &str = "it closed the connection";
+/// What is said of a server that wants to know who asks.
+const LOGIN: &str = "it asks for a key: `agon keys set mcp.NAME` stores one, `api_key_env` names a variable";
 /// Pages of a list of tools, tools of one server, and bytes of them all.
 const MOST_PAGES: usize = 100;
 const MOST_TOOLS: usize = 1000;
@@ -72,6 +74,7 @@ where
     let deadline = tokio::time::Instant::now() + limit;
     let service = match tokio::time::timeout_at(deadline, rmcp::serve_client(answers, transport)).await {
         Ok(Ok(service)) => service,
+        Ok(Err(error)) if error.is_authorization_required() => return LOGIN.to_owned(),
         Ok(Err(error)) => return format!("its handshake failed: {}", words_of(&error)),
         Err(_) => return late(),
     };
@@ -199,7 +202,7 @@ fn failed(error: &ServiceError) -> ToolEnd {
         ServiceError::McpError(ErrorData { message, .. }) => {
             format!("the server refused the call: {message}")
         }
-        ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
+        ServiceError::TransportClosed => {
             "the server ended before it answered; what it has done of the call is not known".to_owned()
         }
         other => format!("the call failed: {}", words_of(other)),

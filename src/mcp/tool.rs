@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use futures_util::FutureExt;
 use serde_json::{Map, Value};
 
-use super::{Definition, Shared, Standing};
+use super::{Definition, Reach, Shared, Standing};
 use crate::ports::{Preparation, RunContext, Sandbox, Tool, ToolEnd};
 use crate::projection::visible;
 use crate::protocol::effect::ToolCall;
@@ -32,7 +32,13 @@ impl ServerTool {
     /// What a person decides by: the call, what the server says of it, and what is new about that.
     fn preview(&self, tool: &Definition, standing: &Standing, args: &Value) -> String {
         let args = serde_json::to_string_pretty(args).unwrap_or_default();
-        let mut text = format!("{}: {}\n{args}\n", self.server.launch.name, visible::shown(&tool.name));
+        let launch = &self.server.launch;
+        let mut text = format!(
+            "{}: {}\n{args}\n\nthe server runs {}\n",
+            launch.name,
+            visible::shown(&tool.name),
+            launch.held
+        );
         text += &format!("\nthe server says of it: {}\n", words_of_others(&tool.shown()));
         match standing {
             Standing::Accepted => {}
@@ -79,6 +85,8 @@ impl Tool for ServerTool {
     }
 
     async fn prepare(&self, call: &ToolCall, _: &dyn Sandbox) -> Result<Preparation, String> {
+        // It starts while a person is asked.
+        self.server.wanted.cancel();
         let tool = self.server.now(&self.listed.name).unwrap_or_else(|| self.listed.clone());
         let standing = self.server.pins().standing(&tool);
         let Value::Object(args) = call.args.clone() else {
@@ -92,6 +100,12 @@ impl Tool for ServerTool {
             async move { server.run((tool, args), limit, at).await }.boxed()
         });
         let made = made.needing(need);
+        let made = match &self.server.launch.reach {
+            // What a call says leaves this machine.
+            Reach::Http { url, .. } => made
+                .needing(Need::Host(url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned())),
+            Reach::Program { .. } => made,
+        };
         Ok(confirmations.into_iter().fold(made, Preparation::needing))
     }
 }
@@ -109,7 +123,7 @@ impl Shared {
         let talk = match ready.unwrap_or_else(|_| late()) {
             Ok(talk) => talk,
             Err(why) => {
-                return ToolEnd::failed(format!("the server `{}` is not available: {why}", self.launch.name));
+                return ToolEnd::failed(self.not_available(&why));
             }
         };
         match talk.tools().iter().find(|now| now.name == tool.name) {

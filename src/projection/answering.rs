@@ -1,7 +1,9 @@
 //! Which models answered in place of those that were asked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::phrases;
+use crate::protocol::event::ErrorKind;
 use crate::protocol::{ArenaEvent, CallId};
 
 /// The models asked in open calls, and those that answered for another.
@@ -10,6 +12,9 @@ pub struct Answering {
     asked: BTreeMap<CallId, String>,
     /// Asked, and the last other model that answered.
     others: BTreeMap<String, String>,
+    /// Given up, what took over, and why.
+    fallbacks: BTreeSet<String>,
+    failed: Option<ErrorKind>,
 }
 
 impl Answering {
@@ -21,6 +26,12 @@ impl Answering {
             }
             ArenaEvent::ModelFailed(data) => {
                 self.asked.remove(&data.call);
+                self.failed = Some(data.body.kind);
+            }
+            // What says so as it happens is the event's own telling.
+            ArenaEvent::FallbackTaken(data) => {
+                let why = self.failed.map(phrases::error_kind).unwrap_or_default();
+                self.fallbacks.insert(format!("{} took over from {}: {why}", data.to, data.from));
             }
             ArenaEvent::ModelAnswered(data) => {
                 let asked = self.asked.remove(&data.call)?;
@@ -36,9 +47,10 @@ impl Answering {
         None
     }
 
-    /// A line for each model that another one answered for.
+    /// A line for each model that another one answered for or took over from.
     pub fn lines(&self) -> Vec<String> {
-        self.others.iter().map(|(asked, answered)| words(asked, answered)).collect()
+        let others = self.others.iter().map(|(asked, answered)| words(asked, answered));
+        others.chain(self.fallbacks.iter().cloned()).collect()
     }
 }
 

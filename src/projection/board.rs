@@ -86,7 +86,7 @@ pub struct Board {
     pub work: Option<WorkJudged>,
     /// The event that holds the last closed turn's answer.
     pub answer: Option<EventRef>,
-    /// A row per spark, in order of ignition.
+    /// A row per spark, in order of ignition, subagents below the spark they work for.
     pub sparks: Vec<SparkRow>,
     /// Approvals that wait for an answer, oldest first.
     pub approvals: Vec<OpenApproval>,
@@ -187,7 +187,7 @@ impl Board {
         if let Some((_, cause)) = row.ended {
             return phrases::turn_cause(cause).to_owned();
         }
-        let most_telling = self.doing(Some(row.spark)).max_by_key(|(_, open)| urgency(open));
+        let most_telling = self.doing(Some(row.spark)).max_by_key(|(_, open)| open.urgency());
         most_telling.map_or_else(|| "ready".to_owned(), |(call, open)| self.say(call, open))
     }
 
@@ -234,7 +234,10 @@ impl Board {
             E::ModelFailed(data) => self.failure = Some(data.body.kind),
             E::ToolRefused(_) => self.refused += 1,
             E::ToolResolved(data) => self.resolved(&data.body, wrote),
-            E::LimitReached(data) => self.limit = Some((data.limit, data.used, data.max)),
+            // That of one of several sparks ends no turn.
+            E::LimitReached(data) if data.spark.is_none() || self.mode == Some(Mode::Solo) => {
+                self.limit = Some((data.limit, data.used, data.max));
+            }
             E::TurnClosed(data) => self.turn_closed(data.cause, data.answer),
             E::SparkIgnited(data) => self.ignited(at, data),
             E::SparkCompleted(data) => self.with_row(data.spark, |row| row.ended = Some((at, data.cause))),
@@ -369,13 +372,16 @@ impl Board {
         if self.sparks.last().is_some_and(|last| last.spark >= data.spark) {
             self.sparks.retain(|row| row.spark != data.spark);
         }
-        self.sparks.push(SparkRow {
-            spark: data.spark,
-            role: data.role.clone(),
-            model: data.model.clone(),
-            started,
-            ended: None,
+        let (spark, role, model) = (data.spark, data.role.clone(), data.model.clone());
+        let row = SparkRow { spark, role, delegated: data.delegated.clone(), model, started, ended: None };
+        // A subagent's row is below its parent's, after those that began before it.
+        let parent = row.delegated.as_ref().map(|delegated| delegated.parent);
+        let above = parent.and_then(|parent| self.sparks.iter().position(|known| known.spark == parent));
+        let place = above.map_or(self.sparks.len(), |above| {
+            let below = self.sparks[above + 1..].iter().take_while(|known| known.depth() >= row.depth());
+            above + 1 + below.count()
         });
+        self.sparks.insert(place, row);
     }
 
     /// Findings keep their id from one review to the next; the newest words stand.
@@ -405,17 +411,5 @@ impl Board {
         if let Some(row) = self.sparks.iter_mut().rfind(|row| row.spark == spark) {
             change(row);
         }
-    }
-}
-
-/// What a spark is said to do when it does several things: what a person can act on comes first.
-fn urgency(open: &OpenCall) -> u8 {
-    match open.order {
-        Order::Ask(_) | Order::Question(_) => 5,
-        Order::Tool(_) | Order::Check(_) => 4,
-        Order::Model(_) => 3,
-        Order::Timer(_) if open.is_clock() => 0,
-        Order::Timer(_) => 2,
-        _ => 1,
     }
 }

@@ -102,6 +102,18 @@ impl OpenCall {
         matches!(self.order, Order::Ask(_) | Order::Question(_))
     }
 
+    /// What a spark is said to do when it does several things: what a person can act on comes first.
+    pub fn urgency(&self) -> u8 {
+        match self.order {
+            Order::Ask(_) | Order::Question(_) => 5,
+            Order::Tool(_) | Order::Check(_) => 4,
+            Order::Model(_) => 3,
+            Order::Timer(_) if self.is_clock() => 0,
+            Order::Timer(_) => 2,
+            _ => 1,
+        }
+    }
+
     /// True for the turn's time limit: it ticks, and nobody is at work on it.
     pub fn is_clock(&self) -> bool {
         matches!(self.order, Order::Timer(TimerOrder { purpose: TimerPurpose::TurnLimit, .. }))
@@ -169,9 +181,23 @@ impl OpenCalls {
         self.calls.iter().map(|(call, open)| (*call, open))
     }
 
-    /// True while anything is done: a question and the turn's clock only wait.
+    /// What is under way: the event that ordered the most telling call, and how many more are open.
+    pub fn under_way(&self) -> Option<(EventRef, usize)> {
+        let open = || self.calls.values().filter(|open| !open.is_clock());
+        open().max_by_key(|open| open.urgency()).map(|most| (most.ordered, open().count() - 1))
+    }
+
+    /// True while anything is done: a question, a call that asks for a connection and the turn's clock only wait.
     pub fn is_working(&self) -> bool {
-        self.calls.values().any(|open| !open.waits_for_people() && !open.is_clock())
+        let asks = |tool_use: ToolUse| {
+            let of = |open: &OpenCall| matches!(&open.order, Order::Ask(ask) if ask.tool_use == tool_use);
+            self.calls.values().any(of)
+        };
+        let waits = |open: &OpenCall| match &open.order {
+            Order::Tool(call) => asks(call.tool_use),
+            _ => open.waits_for_people() || open.is_clock(),
+        };
+        self.calls.values().any(|open| !waits(open))
     }
 
     /// The questions that wait for an answer, the oldest first.
@@ -350,7 +376,7 @@ impl OpenCalls {
 
 /// What a tool call is about, from its arguments alone: the best known argument, else the first text.
 pub fn target(args: &Args) -> String {
-    const TELLING: [&str; 7] = ["command", "path", "file", "pattern", "query", "url", "name"];
+    const TELLING: [&str; 8] = ["command", "path", "file", "pattern", "query", "url", "task", "name"];
     let text = match args {
         Args::Broken(text) => Some(text.as_str()),
         Args::Json(Value::Object(map)) => TELLING

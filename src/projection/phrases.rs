@@ -170,19 +170,8 @@ pub fn dropped(data: &ParamsDropped) -> String {
 /// Why a turn or a spark ended.
 pub fn turn_cause(cause: TurnCause) -> &'static str {
     match cause {
-        TurnCause::Done => "done",
-        TurnCause::EmptyAnswer => "the model said nothing",
-        TurnCause::BadAnswer => "the answer did not fit its schema",
-        TurnCause::Refused => "the model refused",
-        TurnCause::Truncated => "the answer was cut at the output limit (`max_output`)",
-        TurnCause::ModelFailed => "the model call failed",
-        TurnCause::ContextFull => "the context window is full, and a summary would free too little",
-        TurnCause::Loop => "it went in circles",
-        TurnCause::Limit => "a limit was reached",
-        TurnCause::Interrupted => "interrupted",
-        TurnCause::Stopped => "stopped",
-        TurnCause::Incomplete => "not done",
         TurnCause::Unknown(_) => NEWER,
+        known => known.words(),
     }
 }
 
@@ -266,6 +255,8 @@ pub fn notice(notice: Notice) -> &'static str {
         Notice::Compacted => "compaction",
         Notice::Interrupted => "interrupted answer",
         Notice::Planning => "level plan",
+        Notice::Apart => "earlier chat",
+        Notice::Subagent => "subagent",
         Notice::Unknown(_) => NEWER,
     }
 }
@@ -339,14 +330,17 @@ pub fn mode(mode: &Mode) -> &'static str {
 
 /// Limits in words.
 pub fn limits(all: &Limits) -> String {
-    let tokens = all.max_tokens.map(|max| format!("{} tokens", grouped(max)));
-    let money = all.max_micro_usd.map(money);
+    let parts = [(all.session(), ""), (all.turn, " a turn"), (all.spark, " an agent")];
+    let budgets = parts.into_iter().flat_map(|(budget, whose)| {
+        let tokens = budget.max_tokens.map(|max| format!("{} tokens{whose}", grouped(max)));
+        [tokens, budget.max_micro_usd.map(|max| format!("{}{whose}", money(max)))]
+    });
     let seconds = all.max_seconds.map(|max| format!("{max} s a turn"));
     let steps = Some(match all.max_steps {
         ANY_STEPS => "any number of model calls a turn".to_owned(),
         max => format!("{} a turn", counted(max.into(), "model call")),
     });
-    [tokens, money, seconds, steps].into_iter().flatten().collect::<Vec<_>>().join(", ")
+    budgets.chain([seconds, steps]).flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// A limit that was reached, with what was used against it.
@@ -354,8 +348,12 @@ pub fn limit(limit: LimitKind, used: u64, max: u64) -> String {
     match limit {
         LimitKind::Steps => format!("{}{used} of {}", may(used, max), counted(max, "model call")),
         // Money and tokens are held back before a call: the sum is what it may come to, not what was spent.
-        LimitKind::Tokens => format!("{}{} of {}", may(used, max), grouped(used), counted(max, "token")),
-        LimitKind::MicroUsd => format!("{}{} of {}", may(used, max), money(used), money(max)),
+        LimitKind::Tokens | LimitKind::TurnTokens | LimitKind::SparkTokens => {
+            format!("{}{} of {}", may(used, max), grouped(used), counted(max, "token"))
+        }
+        LimitKind::MicroUsd | LimitKind::TurnMicroUsd | LimitKind::SparkMicroUsd => {
+            format!("{}{} of {}", may(used, max), money(used), money(max))
+        }
         LimitKind::Unknown(_) => NEWER.to_owned(),
         LimitKind::Seconds => {
             format!("{} of {}", duration(used.saturating_mul(1_000)), duration(max.saturating_mul(1_000)))
@@ -372,13 +370,17 @@ pub fn limit_with_flag(limit: LimitKind, used: u64, max: u64) -> String {
     format!("{} ({})", self::limit(limit, used, max), limit_flag(limit))
 }
 
-/// The flag that sets a limit.
+/// The flag that sets a limit, or its key in the configuration.
 pub fn limit_flag(limit: LimitKind) -> &'static str {
     match limit {
         LimitKind::Steps => "--max-steps",
         LimitKind::Tokens => "--max-tokens",
         LimitKind::MicroUsd => "--max-usd",
         LimitKind::Seconds => "--max-seconds",
+        LimitKind::TurnTokens => "limits.turn.max_tokens",
+        LimitKind::TurnMicroUsd => "limits.turn.max_usd",
+        LimitKind::SparkTokens => "limits.agent.max_tokens",
+        LimitKind::SparkMicroUsd => "limits.agent.max_usd",
         LimitKind::Unknown(_) => NEWER,
     }
 }

@@ -186,6 +186,8 @@ pub struct Scene<'a> {
     pub lookup: Lookup<'a>,
     /// The calls that are open before it, where they are known.
     pub calls: Option<&'a OpenCalls>,
+    /// Of a resume: what was under way before it, by its order, and how many calls more.
+    pub left: Option<(EventRef, usize)>,
     /// The debate it is part of, as it was before it; none outside of one.
     pub debate: Option<&'a Matrix>,
     /// What a spark is called.
@@ -199,7 +201,7 @@ fn number(spark: SparkId) -> String {
 impl<'a> Scene<'a> {
     /// A view that knows the log and nothing else.
     pub fn of(lookup: Lookup<'a>) -> Self {
-        Scene { time: 0, lookup, calls: None, debate: None, name: &number }
+        Scene { time: 0, lookup, calls: None, left: None, debate: None, name: &number }
     }
 
     /// A tool call as people speak of it.
@@ -321,7 +323,7 @@ impl ArenaEvent {
             E::TurnOpened(data) => Telling::new(Kind::Turn, data.turn.to_string()),
             E::TurnClosed(data) => session::closed(data),
             E::SessionSealed(data) => session::sealed(data),
-            E::SparkIgnited(data) => session::ignited(data),
+            E::SparkIgnited(data) => return session::ignited(data, scene),
             E::SparkCompleted(data) => session::completed(data),
             E::ModelCalled(data) => model::called(data),
             E::RetryScheduled(data) => model::retried(data),

@@ -55,6 +55,11 @@ pub enum ItemKind {
         /// Milliseconds it was at work.
         work_ms: u64,
     },
+    /// The session was resumed.
+    Resumed {
+        /// What was under way, by its order, and how many calls more.
+        left: Option<(EventRef, usize)>,
+    },
     /// Whatever else its event says.
     Event,
 }
@@ -124,6 +129,7 @@ impl Transcript {
                 self.close_tool(event, item.source)
             }
             E::CallLost(data) if data.tool_use.is_some() => self.close_tool(event, item.source),
+            E::SessionResumed(_) => push(ItemKind::Resumed { left: self.calls.under_way() }),
             E::TurnOpened(_) => self.has_turn = true,
             E::TurnClosed(_) => {
                 self.has_turn = false;
@@ -188,10 +194,13 @@ fn is_item(event: &ArenaEvent) -> bool {
     match event {
         E::EffectFailed(data) => data.body.status == FailStatus::Failed,
         E::DiffTaken(data) => !data.body.files.is_empty(),
+        // What a source offers, when that is something else than before.
+        E::ToolsListed(data) => data.body.tools.is_some(),
         E::SparkCompleted(data) => !matches!(data.cause, TurnCause::Done | TurnCause::Interrupted),
         E::SessionSealed(data) => data.cause != StopCause::Finished,
         E::SteeringGiven(_) | E::InterruptRequested(_) | E::SettingsChanged(_) | E::TurnRewound(_) => true,
-        E::SessionPaused(_) | E::SessionResumed(_) | E::SessionForked(_) | E::FaultRecovered(_) => true,
+        E::SessionPaused(_) | E::SessionForked(_) | E::FaultRecovered(_) => true,
+        E::SparkIgnited(data) => data.earlier_tokens.is_some(),
         E::NoticeGiven(_) | E::AnswerRejected(_) | E::MentionExpanded(_) | E::CheckRan(_) => true,
         E::ParamsDropped(_) | E::FallbackTaken(_) | E::LimitReached(_) | E::ContextCompacted(_) => true,
         E::CallLost(_) | E::PhaseShifted(_) | E::CacheHit(_) | E::Unknown { .. } => true,

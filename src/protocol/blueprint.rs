@@ -30,8 +30,8 @@ pub enum FaultAt {
     Name(usize),
     /// The persona of a role.
     Persona(usize),
-    /// The model of a role.
-    Model(usize),
+    /// A model that a role names, its own first.
+    Model(usize, usize),
     /// The limit of steps of a role.
     Steps(usize),
     /// The sandbox of a role.
@@ -191,7 +191,7 @@ fn check_role(blueprint: &Blueprint, i: usize, role: &RoleSpec, known: &Known<'_
     let revise = role.revise.iter().enumerate().map(|(n, name)| (FaultAt::Revise(i, n), name));
     let unknown = after.chain(revise).filter(|(_, name)| place_of(blueprint, name).is_none());
     faults.extend(unknown.map(|(place, name)| Fault::no_role(place, name, blueprint)));
-    faults.extend(check_model(i, role, known).err());
+    faults.extend(role.models().enumerate().filter_map(|(n, model)| check_model((i, n), model, known).err()));
 }
 
 /// A role may be held closer than its session, and one that is to change nothing has no tool that does.
@@ -224,15 +224,14 @@ fn check_sandbox(i: usize, role: &RoleSpec, tools: &[ToolSpec]) -> Result<(), Fa
     }
 }
 
-fn check_model(i: usize, role: &RoleSpec, known: &Known<'_>) -> Result<(), Fault> {
-    let Some(model) = &role.model else { return Ok(()) };
+fn check_model((i, n): (usize, usize), model: &str, known: &Known<'_>) -> Result<(), Fault> {
     let parts = model.split_once('/');
     if parts.is_none_or(|(provider, name)| provider.is_empty() || name.is_empty()) {
         let words = format!("`{model}` is not a model name of the form `PROVIDER/MODEL`");
-        return Err(Fault::new(FaultAt::Model(i), words).hint("such as `openai/gpt-5`"));
+        return Err(Fault::new(FaultAt::Model(i, n), words).hint("such as `openai/gpt-5`"));
     }
     match (known.model)(model) {
-        Some((words, hint)) => Err(Fault { hint, ..Fault::new(FaultAt::Model(i), words) }),
+        Some((words, hint)) => Err(Fault { hint, ..Fault::new(FaultAt::Model(i, n), words) }),
         None => Ok(()),
     }
 }

@@ -224,6 +224,13 @@ stored! {
     }
 }
 
+impl Finish {
+    /// True where the answer was ended or held back for what it says.
+    pub fn is_withheld(&self) -> bool {
+        matches!(self, Finish::Filtered | Finish::Refused)
+    }
+}
+
 /// How a call is made, apart from what is said.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Params {

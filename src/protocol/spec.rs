@@ -10,9 +10,10 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::protocol::event::ErrorKind;
 use crate::protocol::message::{Effort, Structured, Usage};
 use crate::protocol::stored::stored;
-pub use limits::{ANY_STEPS, Limits, RetrySpec};
+pub use limits::{ANY_STEPS, Budget, Limits, RetrySpec, SubagentLimits};
 pub use place::{Consent, RolePlace, SandboxSpec, WorkspaceSpec};
 pub use policy::{Action, PermissionLevel, Policy, Rule};
 pub use tools::{Family, OF_A_SERVER, ToolSpec, is_chosen, names_tools};
@@ -113,12 +114,20 @@ pub struct ModelSpec {
     /// Models to try when this one cannot be had, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fallbacks: Vec<String>,
+    /// Models to try after a failure of this kind, in place of `fallbacks`; none where the list is empty.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub fallbacks_on: BTreeMap<ErrorKind, Vec<String>>,
 }
 
 impl ModelSpec {
     /// True when the model refuses this parameter.
     pub fn refuses(&self, parameter: &str) -> bool {
         self.refuses.iter().any(|name| name == parameter)
+    }
+
+    /// Every model that may take over from it.
+    pub fn all_fallbacks(&self) -> impl Iterator<Item = &String> {
+        self.fallbacks.iter().chain(self.fallbacks_on.values().flatten())
     }
 
     /// A model of which only the name is known: 128,000 tokens of context, 8,192 of output, no price.
@@ -134,6 +143,7 @@ impl ModelSpec {
             refuses: Vec::new(),
             images: false,
             fallbacks: Vec::new(),
+            fallbacks_on: BTreeMap::new(),
         }
     }
 }
@@ -176,6 +186,9 @@ pub struct PersonaSpec {
     /// Its own model, else the session's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// Models to try when its own cannot be had, in place of that model's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallbacks: Option<Vec<String>>,
     /// Tools it may use; all when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
@@ -190,6 +203,11 @@ pub struct PersonaSpec {
 }
 
 impl PersonaSpec {
+    /// The models it names, its own first.
+    pub fn models(&self) -> impl Iterator<Item = &str> {
+        self.model.iter().chain(self.fallbacks.iter().flatten()).map(String::as_str)
+    }
+
     /// A persona with a system prompt and nothing else of its own.
     pub fn with_text(id: impl Into<String>, text: impl Into<String>) -> Self {
         PersonaSpec {
@@ -197,6 +215,7 @@ impl PersonaSpec {
             description: String::new(),
             stance: None,
             model: None,
+            fallbacks: None,
             tools: None,
             temperature_pm: None,
             effort: None,
@@ -284,6 +303,9 @@ pub struct RoleSpec {
     /// Its own model, else the persona's, else the session's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// Models to try when its own cannot be had, else the persona's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallbacks: Option<Vec<String>>,
     /// Tools, else the persona's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
@@ -325,6 +347,11 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl RoleSpec {
+    /// The models it names, its own first.
+    pub fn models(&self) -> impl Iterator<Item = &str> {
+        self.model.iter().chain(self.fallbacks.iter().flatten()).map(String::as_str)
+    }
+
     /// True for a role whose commands run in a place of their own, apart from the session's.
     pub fn has_place(&self) -> bool {
         self.sandbox.is_some() || self.read_only

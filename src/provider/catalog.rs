@@ -1,7 +1,12 @@
 //! Reads what servers say of the models they offer, each server in its own way.
 
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use futures_util::join;
 use reqwest::Url;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use crate::ports::OfferedModel;
 use crate::protocol::event::ModelFailed;
@@ -10,6 +15,10 @@ use crate::provider::http::Endpoint;
 
 /// Tokens that Ollama and LM Studio give a model they have not loaded, unless their own settings say more.
 const UNLOADED: u64 = 4096;
+
+/// The most models of a list that are asked about one by one, and how long all that may take.
+const MOST_SHOWN: usize = 64;
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The most pages of a list that are read.
 const MOST_PAGES: usize = 50;
@@ -34,20 +43,26 @@ const NO_CHAT: [&str; 16] = [
     "davinci",
 ];
 
-/// The server's list. LM Studio's own list says more of the same models than its compatible one.
+/// The server's list, with what software that people run themselves says of its models elsewhere.
 pub(super) async fn list(endpoint: &Endpoint) -> Result<Vec<OfferedModel>, ModelFailed> {
-    let mut models = pages(endpoint).await?;
-    if is_own_software(endpoint)
-        && let Ok(own) = endpoint.fetch(address(&endpoint.base, true, &["api", "v0", "models"]), None).await
-    {
-        let own = of_list(&own);
-        for model in &mut models {
-            if let Some(more) = own.iter().find(|more| more.id == model.id) {
-                model.clone_from(more);
-            }
-        }
+    let models = pages(endpoint).await?;
+    if !is_own_software(endpoint) {
+        return Ok(models);
     }
-    Ok(models)
+    let described = async {
+        let own = Own::ask(endpoint).await;
+        let each = models.iter().enumerate().map(|(nth, model)| {
+            let own = &own;
+            async move {
+                let is_shown = own.loaded.is_some() && nth < MOST_SHOWN;
+                let show = if is_shown { shown(endpoint, &model.id).await } else { None };
+                own.complete(&model.id, Some(model.clone()), show.as_ref())
+            }
+        });
+        join_all(each).await.into_iter().flatten().collect()
+    };
+    let described = timeout(PATIENCE, described).await;
+    Ok(described.unwrap_or(models))
 }
 
 /// The list with all its pages: Anthropic gives twenty models at a time.
@@ -70,40 +85,58 @@ async fn pages(endpoint: &Endpoint) -> Result<Vec<OfferedModel>, ModelFailed> {
 
 /// Asks in every way at once. Hosted services are asked for their list only: the rest is local software's own.
 pub(super) async fn describe(endpoint: &Endpoint, model: &str) -> Option<OfferedModel> {
-    let get = |url| async move { endpoint.fetch(url, None).await.ok() };
     let list = async { pages(endpoint).await.ok()?.into_iter().find(|row| row.id == model) };
     if !is_own_software(endpoint) {
         return list.await;
     }
-    let show = endpoint.fetch(address(&endpoint.base, true, &["api", "show"]), Some(json!({"model": model})));
-    let (listed, props, studio, loaded, show) = futures_util::join!(
-        list,
-        get(address(&endpoint.base, true, &["props"])),
-        get(address(&endpoint.base, true, &["api", "v0", "models", model])),
-        get(address(&endpoint.base, true, &["api", "ps"])),
-        show,
-    );
-    let show = show.ok();
-    let context = listed.as_ref().and_then(|row| row.context).or_else(|| of_props(&props?));
-    let sure = context.map(|context| OfferedModel { context: Some(context), ..OfferedModel::default() });
-    let told = sure
-        .or_else(|| of_row(&studio?).filter(|row| row.context.is_some()))
-        .or_else(|| of_ollama(loaded.as_ref(), show.as_ref()?, model));
-    let can = show.as_ref().map(of_row_without_name).unwrap_or_default();
-    let (context, is_context_assumed) = told
-        .as_ref()
-        .map(|told| (told.context, told.is_context_assumed))
-        .or_else(|| listed.as_ref().map(|_| (None, false)))?;
-    let base = listed.or(told).unwrap_or_default();
-    Some(OfferedModel {
-        id: model.to_owned(),
-        context,
-        is_context_assumed,
-        tools: base.tools.or(can.tools),
-        images: base.images.or(can.images),
-        thinks: base.thinks.or(can.thinks),
-        ..base
-    })
+    let (listed, own, show) = join!(list, Own::ask(endpoint), shown(endpoint, model));
+    own.complete(model, listed, show.as_ref())
+}
+
+/// What such software says next to its list: LM Studio of all models, llama-server of the one it runs, Ollama of those
+/// it has loaded.
+struct Own {
+    studio: Vec<OfferedModel>,
+    props: Option<Value>,
+    loaded: Option<Value>,
+}
+
+impl Own {
+    async fn ask(endpoint: &Endpoint) -> Self {
+        let get = |path: &'static [&'static str]| async move {
+            endpoint.fetch(address(&endpoint.base, true, path), None).await.ok()
+        };
+        let (studio, props, loaded) =
+            join!(get(&["api", "v0", "models"]), get(&["props"]), get(&["api", "ps"]));
+        Own { studio: studio.as_ref().map(of_list).unwrap_or_default(), props, loaded }
+    }
+
+    /// One model with all that is said of it, Ollama's `/api/show` of it included.
+    fn complete(&self, id: &str, listed: Option<OfferedModel>, show: Option<&Value>) -> Option<OfferedModel> {
+        let studio = self.studio.iter().find(|row| row.id == id).cloned();
+        let can = show.map(of_row_without_name).unwrap_or_default();
+        let context = listed.as_ref().and_then(|row| row.context).or_else(|| of_props(self.props.as_ref()?));
+        let sure = context.map(|context| OfferedModel { context: Some(context), ..OfferedModel::default() });
+        let told = sure
+            .or_else(|| studio.clone().filter(|row| row.context.is_some()))
+            .or_else(|| of_ollama(self.loaded.as_ref(), show?, id));
+        let base = studio.or(listed).or_else(|| told.clone())?;
+        Some(OfferedModel {
+            id: id.to_owned(),
+            context: told.as_ref().and_then(|told| told.context),
+            is_context_assumed: told.is_some_and(|told| told.is_context_assumed),
+            tools: base.tools.or(can.tools),
+            images: base.images.or(can.images),
+            thinks: base.thinks.or(can.thinks),
+            ..base
+        })
+    }
+}
+
+/// Ollama's word on one model.
+async fn shown(endpoint: &Endpoint, model: &str) -> Option<Value> {
+    let url = address(&endpoint.base, true, &["api", "show"]);
+    endpoint.fetch(url, Some(json!({"model": model}))).await.ok()
 }
 
 /// True where the server may be software that people run themselves, which has addresses of its own.

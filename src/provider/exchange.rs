@@ -119,12 +119,20 @@ pub(super) async fn call<A: Incoming>(
         () = cancel.cancelled() => Err(endpoint.peer.failed(ErrorKind::Cancelled, "was stopped", "")),
         ended = exchange.run(body) => ended,
     };
-    let usage = exchange.answer.usage_so_far(request);
+    let usage = exchange.answer.usage_so_far(request).filter(|usage| makes_sense(usage, request));
     let ended = match ended {
         Ok(()) => exchange.reply(request, cancel).await,
         Err(failed) => Err(failed),
     };
-    ended.map_err(|failed| ModelFailed { usage, ..failed })
+    ended.map_err(|failed| {
+        // What was refused before its first word was not billed.
+        let is_refused = matches!(
+            failed.kind,
+            ErrorKind::RateLimited | ErrorKind::Quota | ErrorKind::Auth | ErrorKind::BadRequest
+        );
+        let usage = usage.filter(|usage| !(is_refused && usage.estimated && usage.output == 0));
+        ModelFailed { usage, ..failed }
+    })
 }
 
 struct Exchange<'a, A> {
@@ -241,7 +249,8 @@ impl<A: Incoming> Exchange<'_, A> {
     }
 
     async fn reply(self, request: &Request, cancel: &CancellationToken) -> Result<ModelReply, ModelFailed> {
-        let (counted, roughly) = (self.answer.usage(), self.answer.usage_so_far(request).unwrap_or_default());
+        let counted = self.answer.usage().filter(|usage| makes_sense(usage, request));
+        let roughly = self.answer.usage_so_far(request).unwrap_or_default();
         let too_large = self.troubled(Trouble::TooLarge);
         let mut reply = self.answer.into_reply();
         if reply.model.is_empty() {
@@ -262,6 +271,13 @@ impl<A: Incoming> Exchange<'_, A> {
         };
         Ok(reply)
     }
+}
+
+/// False for counts that cannot be: a hundred times the words that were sent, or many times the output that was allowed.
+fn makes_sense(usage: &Usage, request: &Request) -> bool {
+    let most_input = tokens::estimate(request).saturating_mul(100).saturating_add(100_000);
+    let most_output = request.params.max_output.map_or(u64::MAX, |most| most.saturating_mul(16));
+    usage.input <= most_input && usage.output <= most_output.max(1_000_000)
 }
 
 /// Counts what the provider did not; off the async threads, for the encoding may have to be loaded.

@@ -174,6 +174,8 @@ impl Report {
             }
         }
         match status {
+            // OpenRouter refuses what its moderation flags as others refuse a key.
+            403 if self.is_moderated() => ErrorKind::BadRequest,
             0 => self.kind_of_code(),
             401..=403 => ErrorKind::Auth,
             408 => ErrorKind::Timeout,
@@ -222,6 +224,14 @@ impl Report {
         self.status == Some(402)
             || ["insufficient_quota", "billing", "insufficient_credits"].iter().any(|w| self.code.contains(w))
             || self.words.contains("credit balance is too low")
+    }
+
+    /// What was asked is refused, whoever asks.
+    fn is_moderated(&self) -> bool {
+        let words = self.words.to_lowercase();
+        ["content_filter", "content management policy", "content policy", "moderation", "flagged"]
+            .iter()
+            .any(|word| self.code.contains(word) || words.contains(word))
     }
 
     /// llama-server: `Loading model`; others in words of their own, all with 503.
@@ -281,9 +291,7 @@ impl Report {
         let said = |list: &[&str]| list.iter().any(|word| self.code.contains(word) || words.contains(word));
         match self.status {
             Some(404) => "check the model's name (`agon models` lists them) and the base URL",
-            _ if said(&["content_filter", "content management policy", "content policy"]) => {
-                "the provider's filter refused the input: rephrase it"
-            }
+            _ if self.is_moderated() => "the provider's filter refused the input: rephrase it",
             _ if said(&["not support tools", "support tool use", "tools are not supported"]) => {
                 "use a model that can call tools"
             }

@@ -286,7 +286,8 @@ pub(super) fn root_words(error: &reqwest::Error) -> String {
     cause.to_string()
 }
 
-pub(super) fn client(url: &reqwest::Url, connect: Duration) -> Result<reqwest::Client, String> {
+/// A client for one server: no redirects, and no proxy between this machine and itself.
+pub fn client(url: &reqwest::Url, connect: Duration) -> Result<reqwest::Client, String> {
     // An error means that a provider is installed already, which is all that is needed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut builder = reqwest::Client::builder()

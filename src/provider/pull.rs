@@ -123,7 +123,7 @@ impl Pull {
     async fn attempt(&self, progress: &mut (dyn FnMut(u64, u64) + Send)) -> Result<Pulled, Why> {
         let url = Url::parse(&self.url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         let url = url.ok_or_else(|| Why::new("it is no http or https URL"))?;
-        let mut part = Part::open(&self.folder, &self.name_of(&url)?)?;
+        let name = self.name_of(&url)?;
         let wanted = self.sha256.as_deref().map(str::to_ascii_lowercase);
         if wanted
             .as_ref()
@@ -131,6 +131,12 @@ impl Pull {
         {
             return Err(Why::new("a SHA-256 has 64 hexadecimal digits"));
         }
+        let target = self.folder.join(&name);
+        if let Some(wanted) = wanted.clone().filter(|_| target.is_file()) {
+            let checked = tokio::task::spawn_blocking(move || there_already(target, &wanted)).await;
+            return checked.map_err(|_| Why::new("its check was stopped"))?;
+        }
+        let mut part = Part::open(&self.folder, &name)?;
         let (mut response, named) = ask(url, &part).await?;
         let whole = part.accept(&response)?;
         progress(part.bytes, whole);
@@ -190,6 +196,9 @@ async fn ask(mut url: Url, part: &Part) -> Result<(Response, Option<String>), Wh
         let to =
             response.headers().get(LOCATION).and_then(|to| to.to_str().ok()).and_then(|to| url.join(to).ok());
         let to = to.ok_or_else(|| Why::new("its server sends on to nowhere"))?;
+        if !matches!(to.scheme(), "http" | "https") {
+            return Err(Why::new("its server sends on to what is no http or https URL"));
+        }
         if url.scheme() == "https" && to.scheme() != "https" {
             return Err(Why::new("its server sends on to an address without encryption"));
         }
@@ -206,6 +215,15 @@ struct Part {
     bytes: u64,
     /// What its server calls this content.
     tag: Option<String>,
+}
+
+impl Drop for Part {
+    /// A file of which nothing came is not left behind.
+    fn drop(&mut self) {
+        if self.bytes == 0 {
+            let _ = (std::fs::remove_file(&self.path), std::fs::remove_file(self.tag_file()));
+        }
+    }
 }
 
 impl Part {
@@ -324,8 +342,20 @@ impl Part {
         self.file.sync_all().map_err(failed)?;
         std::fs::rename(&self.path, &self.target).map_err(failed)?;
         let _ = std::fs::remove_file(self.tag_file());
-        Ok(Pulled { file: self.target, bytes: self.bytes, sha256, is_checked: wanted.is_some() })
+        Ok(Pulled { file: self.target.clone(), bytes: self.bytes, sha256, is_checked: wanted.is_some() })
     }
+}
+
+/// A file of this name: what was wanted, or another one.
+fn there_already(file: PathBuf, wanted: &str) -> Result<Pulled, Why> {
+    let failed = |error: std::io::Error| Why::new(format!("`{}`: {error}", file.display()));
+    let mut open = File::open(&file).map_err(failed)?;
+    let (sha256, bytes) = (digest(&mut open).map_err(failed)?, open.metadata().map_err(failed)?.len());
+    if sha256 != wanted {
+        let why = format!("`{}` is there already, and its SHA-256 is {sha256}", file.display());
+        return Err(Why::hint(why, "delete it first, or give another name: --name MODEL.gguf"));
+    }
+    Ok(Pulled { file, bytes, sha256, is_checked: true })
 }
 
 fn page() -> Why {

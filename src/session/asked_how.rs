@@ -1,12 +1,14 @@
 //! How a model is asked: how much it thinks, and in which way its typed answers are held to their schema.
 
-use crate::protocol::event::{ArenaEvent, ParamsDropped};
+use crate::protocol::effect::Order;
+use crate::protocol::event::{ArenaEvent, ModelReply, ParamsDropped, Purpose};
 use crate::protocol::fit;
 use crate::protocol::message::{AnswerSchema, Effort, Structured};
 use crate::protocol::spec::ModelSpec;
 use crate::protocol::{EventRef, SparkId};
 
 use super::Session;
+use super::state::Call;
 
 /// What asks for the form of an answer, in each wire format.
 const FORMATS: [&str; 3] = ["response_format", "text", "output_config"];
@@ -51,6 +53,22 @@ impl Session {
         Some(AnswerSchema { name: "answer".to_owned(), schema, via })
     }
 
+    /// What an answer shows of its model's manners: whether it keeps to a form, and calls tools where it is to sum up.
+    pub(super) fn fold_manner(&mut self, call: &Call, reply: &ModelReply) {
+        let Order::Model(order) = &call.order else { return };
+        let text = reply.text();
+        if order.purpose == Purpose::Compact {
+            if let Some(spark) = call.spark.and_then(|id| self.sparks.get_mut(&id)) {
+                spark.called_in_summary |= text.trim().is_empty();
+            }
+            return;
+        }
+        let Some(ArenaEvent::ModelCalled(called)) = self.event(order.called) else { return };
+        if called.params.schema.is_some() && fit::is_json(&text) {
+            self.formed.insert(order.model.clone());
+        }
+    }
+
     /// Of a server that nothing is known of: an answer that is no JSON although its form was asked for shows that the
     /// server takes no notice, so that the next way is tried, and remembered.
     pub(super) fn give_up_way(&mut self, id: SparkId, at: EventRef, text: &str) {
@@ -63,7 +81,8 @@ impl Session {
             _ => return,
         };
         let is_open = self.model_spec(&model).is_some_and(|row| row.structured == Structured::Any);
-        if is_open && !fit::is_json(text) {
+        // One refusal in words shows nothing of a server that was seen to hold to the form.
+        if is_open && !fit::is_json(text) && !self.formed.contains(&model) {
             let names = vec![name.to_owned()];
             self.emit(ArenaEvent::ParamsDropped(ParamsDropped { call, spark: id, model, names, reason: at }));
         }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::protocol::CallId;
 use crate::protocol::event::BudgetSettled;
 use crate::protocol::message::Usage;
 use crate::protocol::spec::Price;
+use crate::protocol::{CallId, SparkId};
 
 /// Output tokens below which a call is not worth making.
 pub const LEAST_OUTPUT: u64 = 256;
@@ -25,8 +25,10 @@ pub struct Ledger {
     pub tokens: u64,
     /// Millionths of a dollar used.
     pub micro_usd: u64,
-    /// Worst cases set aside: tokens, millionths of a dollar.
-    reserved: BTreeMap<CallId, (u64, u64)>,
+    /// What each spark used with all that it began: tokens, millionths of a dollar.
+    sparks: BTreeMap<SparkId, (u64, u64)>,
+    /// Worst cases set aside: for whom, tokens, millionths of a dollar.
+    reserved: BTreeMap<CallId, (Vec<SparkId>, u64, u64)>,
     /// Tokens per thousand bytes of each model, from its last recorded usage.
     ratios: BTreeMap<String, u64>,
     /// The last of them, for models that answered nothing yet.
@@ -38,6 +40,7 @@ impl Default for Ledger {
         Ledger {
             tokens: 0,
             micro_usd: 0,
+            sparks: BTreeMap::new(),
             reserved: BTreeMap::new(),
             ratios: BTreeMap::new(),
             ratio: FIRST_RATIO,
@@ -48,7 +51,14 @@ impl Default for Ledger {
 impl Ledger {
     /// Sets the worst case of a call aside.
     pub fn reserve(&mut self, call: CallId, tokens: u64, micro_usd: u64) {
-        self.reserved.insert(call, (tokens, micro_usd));
+        self.reserved.insert(call, (Vec::new(), tokens, micro_usd));
+    }
+
+    /// Says whose budgets a call uses.
+    pub fn book(&mut self, call: CallId, sparks: Vec<SparkId>) {
+        if let Some((whose, ..)) = self.reserved.get_mut(&call) {
+            *whose = sparks;
+        }
     }
 
     /// Gives back what was set aside for a call that cost nothing.
@@ -58,9 +68,14 @@ impl Ledger {
 
     /// Replaces what was set aside by what was used.
     pub fn settle(&mut self, settled: &BudgetSettled) {
-        self.release(settled.call);
-        self.tokens = self.tokens.saturating_add(settled.usage.total());
-        self.micro_usd = self.micro_usd.saturating_add(settled.micro_usd);
+        let (tokens, micro_usd) = (settled.usage.total(), settled.micro_usd);
+        let (sparks, ..) = self.reserved.remove(&settled.call).unwrap_or_default();
+        for spark in sparks {
+            let used = self.sparks.entry(spark).or_default();
+            *used = (used.0.saturating_add(tokens), used.1.saturating_add(micro_usd));
+        }
+        self.tokens = self.tokens.saturating_add(tokens);
+        self.micro_usd = self.micro_usd.saturating_add(micro_usd);
     }
 
     /// Estimated tokens per thousand bytes: one number, or one for each model where several have answered.
@@ -74,17 +89,25 @@ impl Ledger {
 
     /// What is set aside for a call.
     pub fn reserved_for(&self, call: CallId) -> Option<(u64, u64)> {
-        self.reserved.get(&call).copied()
+        self.reserved.get(&call).map(|(_, tokens, micro_usd)| (*tokens, *micro_usd))
     }
 
-    /// Tokens used and set aside.
-    pub fn tokens_committed(&self) -> u64 {
-        self.reserved.values().fold(self.tokens, |sum, (tokens, _)| sum.saturating_add(*tokens))
+    /// Tokens and millionths of a dollar used and set aside.
+    pub fn committed(&self) -> (u64, u64) {
+        self.with_reserved((self.tokens, self.micro_usd), |_| true)
     }
 
-    /// Millionths of a dollar used and set aside.
-    pub fn micro_usd_committed(&self) -> u64 {
-        self.reserved.values().fold(self.micro_usd, |sum, (_, money)| sum.saturating_add(*money))
+    /// The same of one spark and all that it began.
+    pub fn committed_by(&self, spark: SparkId) -> (u64, u64) {
+        let used = self.sparks.get(&spark).copied().unwrap_or_default();
+        self.with_reserved(used, |sparks| sparks.contains(&spark))
+    }
+
+    fn with_reserved(&self, used: (u64, u64), is_meant: impl Fn(&[SparkId]) -> bool) -> (u64, u64) {
+        let reserved = self.reserved.values().filter(|(sparks, ..)| is_meant(sparks));
+        reserved.fold(used, |sum, (_, tokens, money)| {
+            (sum.0.saturating_add(*tokens), sum.1.saturating_add(*money))
+        })
     }
 
     /// Learns from recorded usage how many tokens this session's bytes are for a model.

@@ -152,8 +152,8 @@ impl Session {
         for name in plan.personas.iter().chain([&plan.moderator]) {
             let spark = SparkId(self.next_spark);
             let model = self.debate_model(plan, name);
-            let ignited =
-                SparkIgnited { spark, role: name.clone(), persona: name.clone(), model, continues: None };
+            let (role, persona) = (name.clone(), name.clone());
+            let ignited = SparkIgnited { spark, role, persona, model, ..SparkIgnited::default() };
             self.emit(ArenaEvent::SparkIgnited(ignited));
         }
         self.order_time_limit(0);

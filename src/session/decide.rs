@@ -2,7 +2,7 @@
 
 use crate::protocol::effect::{Order, PrepareOrder, PreparedUse, TimerPurpose};
 use crate::protocol::event::{
-    ApprovalAnswered, ArenaEvent, FailStatus, HostAsked, LimitKind, ModelFailed, PrepareResult,
+    ApprovalAnswered, ArenaEvent, FailStatus, HostAsked, LimitKind, LimitReached, ModelFailed, PrepareResult,
     RefusalReason, ToolUse, TurnRewound,
 };
 use crate::protocol::spec::{PermissionLevel, Setting};
@@ -186,6 +186,6 @@ impl Session {
 
     fn on_turn_timer(&mut self, active_ms: u64) {
         let max = self.spec.as_ref().and_then(|spec| spec.limits.max_seconds).unwrap_or_default();
-        self.reach(LimitKind::Seconds, active_ms / 1000, max);
+        self.reach(LimitReached::new(LimitKind::Seconds, active_ms / 1000, max));
     }
 }

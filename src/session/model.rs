@@ -11,7 +11,7 @@ use crate::protocol::spec::{Mode, ModelSpec};
 use crate::protocol::{CallId, EventRef, SparkId};
 
 use super::Session;
-use super::budget::{LEAST_OUTPUT, cost};
+use super::budget::cost;
 use super::state::{Conversation, Spark};
 
 /// Follows what arrived of an answer that was cut off.
@@ -33,11 +33,12 @@ impl Session {
         let steps = u64::from(self.turn.as_ref().map(|turn| turn.steps).unwrap_or_default());
         let max_steps = u64::from(spec.limits.max_steps);
         if steps >= max_steps {
-            return self.reach(LimitKind::Steps, steps, max_steps);
+            return self.reach(LimitReached::new(LimitKind::Steps, steps, max_steps));
         }
         if let Some(cause) = self.own_limit(id) {
             return self.end_spark(id, cause);
         }
+        self.ask_for_last_words(id);
         let Some(spark) = self.sparks.get(&id) else { return };
         let Some(model) = self.model_spec(&spark.model) else {
             return self.end_spark(id, TurnCause::ModelFailed);
@@ -71,12 +72,13 @@ impl Session {
         let Some(model) = self.sparks.get(&id).and_then(|s| self.model_spec(&s.model)).cloned() else {
             return;
         };
-        let output = match self.affordable(&model, input, output) {
+        let output = match self.affordable(id, &model, input, output) {
             Ok(output) => output,
-            Err((limit, used, max)) => return self.reach(limit, used, max),
+            Err(reached) => return self.not_covered(id, reached),
         };
         let Some(spark) = self.sparks.get(&id) else { return };
-        let offered = || self.offered_to(spark);
+        let has_tools = purpose != Purpose::Compact || !spark.called_in_summary;
+        let offered = || self.offered_to(spark).filter(move |_| has_tools);
         let tools: Vec<Selected> = offered().map(|tool| tool.place.clone()).collect();
         let digests: Vec<&str> = offered().map(|tool| tool.digest.as_str()).collect();
         let schema =
@@ -114,41 +116,6 @@ impl Session {
         self.emit(ArenaEvent::ModelCalled(Box::new(called)));
     }
 
-    /// How much output the budgets leave for a call, or the limit that refuses it.
-    fn affordable(&self, model: &ModelSpec, input: u64, output: u64) -> Result<u64, (LimitKind, u64, u64)> {
-        let Some(limits) = self.spec.as_ref().map(|spec| &spec.limits) else { return Ok(output) };
-        let mut output = output;
-        let least = LEAST_OUTPUT.min(output);
-        if let Some(max) = limits.max_tokens {
-            let used = self.ledger.tokens_committed();
-            if used.saturating_add(input).saturating_add(least) > max {
-                return Err((LimitKind::Tokens, used.saturating_add(input).saturating_add(least), max));
-            }
-            output = output.min(max - used - input);
-        }
-        if let (Some(max), Some(price)) = (limits.max_micro_usd, &model.price) {
-            let used = self.ledger.micro_usd_committed();
-            let worst = |output| cost(Some(price), &Usage::at_most(input, output));
-            if used.saturating_add(worst(least)) > max {
-                return Err((LimitKind::MicroUsd, used.saturating_add(worst(least)), max));
-            }
-            let left = u128::from(max - used - worst(0)) * 1_000_000;
-            let priced = left.checked_div(u128::from(price.output)).unwrap_or(u128::from(output));
-            output = output.min(u64::try_from(priced).unwrap_or(u64::MAX)).max(least);
-        }
-        Ok(output)
-    }
-
-    /// The limit that would cut a call of this size, for a refusal by name.
-    fn dearest_limit(&self, input: u64, output: u64) -> (LimitKind, u64, u64) {
-        let limits = self.spec.as_ref().map(|spec| spec.limits.clone()).unwrap_or_default();
-        let tokens = self.ledger.tokens_committed().saturating_add(input).saturating_add(output);
-        match (limits.max_tokens, limits.max_micro_usd) {
-            (Some(max), _) if tokens > max => (LimitKind::Tokens, tokens, max),
-            (_, max) => (LimitKind::MicroUsd, self.ledger.micro_usd_committed(), max.unwrap_or_default()),
-        }
-    }
-
     fn temperature(&self, spark: &Spark, model: &ModelSpec) -> Option<u32> {
         if model.refuses("temperature") {
             return None;
@@ -162,12 +129,6 @@ impl Session {
     fn must_not_think(&self, spark: &Spark) -> bool {
         spark.said.lacks_thinking()
             || spark.fresh.iter().any(|item| item.lacks_thinking(&|at| self.event(at)))
-    }
-
-    /// A limit ends the turn: nothing new is ordered, what runs is told to stop.
-    pub(super) fn reach(&mut self, limit: LimitKind, used: u64, max: u64) {
-        self.emit(ArenaEvent::LimitReached(LimitReached { limit, used, max }));
-        self.wind_down();
     }
 
     /// Settles an answered or failed attempt.
@@ -192,6 +153,10 @@ impl Session {
             return self.wind_down();
         }
         let covers = self.covered(id, &answered.model, &answered.request.parts());
+        if !answered.has_text && answered.had_tools {
+            // Small models go on with the work where they are to sum it up.
+            return self.compact(id);
+        }
         if !answered.has_text || covers.is_empty() {
             return self.end_spark(id, TurnCause::ContextFull);
         }
@@ -237,7 +202,7 @@ impl Session {
             return self.compact(id);
         }
         self.keep_said(id, purpose, failed);
-        self.fall_back(id, at);
+        self.fall_back(id, at, failed.kind);
     }
 
     /// What arrived of an answer that no further attempt will complete stays in the conversation.
@@ -265,17 +230,25 @@ impl Session {
         }
     }
 
-    /// The model that takes over from a spark's own.
-    pub(super) fn next_model(&self, id: SparkId) -> Option<String> {
+    /// The model that takes over from a spark's own after such a failure: by its row for this kind, else by the role, the
+    /// persona, or the row for any.
+    pub(super) fn next_model(&self, id: SparkId, kind: ErrorKind) -> Option<String> {
         let spark = self.sparks.get(&id)?;
+        let row = self.model_spec(&spark.model)?;
+        let role = || self.role(id).and_then(|(squad, i)| squad.roles.get(i)?.spec.fallbacks.as_ref());
+        let persona = || {
+            let personas = &self.spec.as_ref()?.personas;
+            personas.iter().find(|persona| persona.id == spark.persona)?.fallbacks.as_ref()
+        };
+        let own = row.fallbacks_on.get(&kind).or_else(role).or_else(persona).unwrap_or(&row.fallbacks);
         let known = |name: &&String| self.model_spec(name).is_some();
         let untried = |name: &&String| **name != spark.model && !spark.given_up.contains(name);
-        self.model_spec(&spark.model)?.fallbacks.iter().filter(untried).find(known).cloned()
+        own.iter().filter(untried).find(known).cloned()
     }
 
-    fn fall_back(&mut self, id: SparkId, reason: EventRef) {
+    fn fall_back(&mut self, id: SparkId, reason: EventRef, kind: ErrorKind) {
         let Some(from) = self.sparks.get(&id).map(|spark| spark.model.clone()) else { return };
-        match self.next_model(id) {
+        match self.next_model(id, kind) {
             Some(to) => {
                 self.emit(ArenaEvent::FallbackTaken(FallbackTaken { spark: id, from, to, reason }));
                 self.think(id);
@@ -284,65 +257,35 @@ impl Session {
         }
     }
 
-    /// Repeats a model call whose retry timer has fired.
+    /// Repeats a model call whose retry timer has fired. It is the same request, so it cannot be made smaller.
     pub(super) fn repeat_model_call(&mut self, call: CallId) {
         let Some(open) = self.calls.get(&call) else { return };
         let Order::Model(order) = &open.order else { return };
         let attempt = open.attempt.saturating_add(1);
-        let called = match self.event(order.called).cloned() {
-            Some(ArenaEvent::ModelCalled(called)) => Some(called),
-            _ => None,
-        };
-        let spark = called.as_ref().and_then(|called| self.sparks.get(&called.spark));
-        let (Some(called), Some(spark)) = (&called, spark) else {
+        let Some((spark, tokens, micro_usd)) = self.worst_again(call) else {
             return self.lose_unpaid(call, "not repeated: the log does not say for whom it was");
         };
-        let input = self.input_estimate(spark);
-        let price = self.model_spec(&called.model).and_then(|model| model.price);
-        let output = called.params.max_output.unwrap_or_default();
-        let refused = match self.model_spec(&called.model) {
-            // A repeated attempt is the same request, so it cannot be made smaller.
-            Some(model) => match self.affordable(model, input, output) {
-                Ok(least) if least >= output => None,
-                Ok(_) => Some(self.dearest_limit(input, output)),
-                Err(limit) => Some(limit),
-            },
-            None => None,
-        };
-        if let Some((limit, used, max)) = refused {
+        let Some(ArenaEvent::ModelCalled(called)) = self.event(order.called).cloned() else { return };
+        if let Some(reached) = self.over_budget(&[(spark, tokens, micro_usd)]).into_iter().next() {
             self.lose_unpaid(call, UNPAID);
-            return self.reach(limit, used, max);
+            return self.not_covered(spark, reached);
         }
-        let usage = Usage::at_most(input, output);
-        let reserved =
-            BudgetReserved { call, tokens: usage.total(), micro_usd: cost(price.as_ref(), &usage) };
-        self.emit(ArenaEvent::BudgetReserved(reserved));
-        self.emit(ArenaEvent::ModelCalled(Box::new(ModelCalled { attempt, ..(**called).clone() })));
+        self.emit(ArenaEvent::BudgetReserved(BudgetReserved { call, tokens, micro_usd }));
+        self.emit(ArenaEvent::ModelCalled(Box::new(ModelCalled { attempt, ..*called })));
     }
 
     pub(super) fn lose_unpaid(&mut self, call: CallId, text: &str) {
         self.emit(ArenaEvent::CallLost(CallLost { call, tool_use: None, text: text.to_owned() }));
     }
 
-    /// Whether all of these calls can be sent once more beside each other.
-    pub(super) fn affords_again(&self, calls: &[CallId]) -> Result<(), (LimitKind, u64, u64)> {
-        let (mut tokens, mut money) = (self.ledger.tokens_committed(), self.ledger.micro_usd_committed());
-        for call in calls {
-            let Some(Order::Model(order)) = self.calls.get(call).map(|open| &open.order) else { continue };
-            let Some(ArenaEvent::ModelCalled(called)) = self.event(order.called) else { continue };
-            let Some(spark) = self.sparks.get(&called.spark) else { continue };
-            let output = called.params.max_output.unwrap_or_default();
-            let usage = Usage::at_most(self.input_estimate(spark), output);
-            let price = self.model_spec(&called.model).and_then(|model| model.price);
-            tokens = tokens.saturating_add(usage.total());
-            money = money.saturating_add(cost(price.as_ref(), &usage));
-        }
-        let limits = self.spec.as_ref().map(|spec| spec.limits.clone()).unwrap_or_default();
-        match (limits.max_tokens, limits.max_micro_usd) {
-            (Some(max), _) if tokens > max => Err((LimitKind::Tokens, tokens, max)),
-            (_, Some(max)) if money > max => Err((LimitKind::MicroUsd, money, max)),
-            _ => Ok(()),
-        }
+    /// What a call that is sent once more may cost at worst: for whom, tokens, millionths of a dollar.
+    pub(super) fn worst_again(&self, call: CallId) -> Option<(SparkId, u64, u64)> {
+        let Order::Model(order) = &self.calls.get(&call)?.order else { return None };
+        let Some(ArenaEvent::ModelCalled(called)) = self.event(order.called) else { return None };
+        let input = self.input_estimate(self.sparks.get(&called.spark)?);
+        let usage = Usage::at_most(input, called.params.max_output.unwrap_or_default());
+        let price = self.model_spec(&called.model).and_then(|model| model.price);
+        Some((called.spark, usage.total(), cost(price.as_ref(), &usage)))
     }
 
     /// The model call, if any, that waits for a timer.
@@ -377,6 +320,8 @@ pub(super) struct AnsweredCall {
     pub usage: Usage,
     /// True when there is text in the answer.
     pub has_text: bool,
+    /// True when the model could have called a tool.
+    pub had_tools: bool,
 }
 
 impl AnsweredCall {
@@ -393,6 +338,7 @@ impl AnsweredCall {
             request: open.request.clone(),
             usage: reply.usage,
             has_text: !reply.text().trim().is_empty(),
+            had_tools: matches!(session.event(order.called), Some(ArenaEvent::ModelCalled(called)) if !called.tools.is_empty()),
         })
     }
 }

@@ -77,14 +77,16 @@ impl Session {
             self.settle_unknown(*id, call, how);
         }
         let ids: Vec<CallId> = again.iter().map(|(id, _)| *id).collect();
-        if let Err((limit, used, max)) = self.affords_again(&ids) {
+        let worst: Vec<_> = ids.iter().filter_map(|id| self.worst_again(*id)).collect();
+        let reached = self.over_budget(&worst).into_iter().find(|reached| reached.spark.is_none());
+        if let Some(reached) = reached {
             for (id, call) in again {
                 if let Some(timer) = call.timer {
                     self.cancel_silently(timer);
                 }
                 self.lose_unpaid(*id, UNPAID);
             }
-            self.reach(limit, used, max);
+            self.reach(reached);
         }
     }
 
@@ -129,7 +131,12 @@ impl Session {
             (Order::Model(_), _) if call.is_waiting() => {}
             (Order::Model(_), OnResume::Again) => {
                 self.settle_unknown(id, call, how);
-                self.repeat_model_call(id);
+                let worst: Vec<_> = self.worst_again(id).into_iter().collect();
+                match self.over_budget(&worst).iter().any(|reached| reached.spark.is_some()) {
+                    // Once all calls are settled its spark may ask for less, or ends.
+                    true => self.lose_unpaid(id, UNPAID),
+                    false => self.repeat_model_call(id),
+                }
             }
             (_, OnResume::Withdraw) => self.cancel_silently(id),
             (_, OnResume::Keep) => {}

@@ -19,6 +19,9 @@ const LOADING: (u32, u64) = (60, 6_000);
 /// for, in milliseconds: its limit slows the session down and ends nothing.
 const LIMITED: (u32, u64) = (30, 300_000);
 
+/// Attempts while a provider has trouble and no other model takes over: about a minute, as a restart takes.
+const OVERLOADED: u32 = 8;
+
 /// A smaller window than this was not understood.
 const LEAST_CONTEXT: u64 = 256;
 
@@ -36,10 +39,13 @@ impl Session {
         }
         let mut longest = retry.cap_ms;
         let spark = self.failed.as_ref().and_then(|(_, open)| open.spark);
-        let is_alone = spark.is_some_and(|id| self.next_model(id).is_none());
+        let is_alone = spark.is_some_and(|id| self.next_model(id, failed.kind).is_none());
         if failed.kind == ErrorKind::RateLimited && is_alone && retry.attempts > 1 {
             retry.attempts = retry.attempts.max(LIMITED.0);
             longest = longest.max(LIMITED.1);
+        }
+        if failed.kind == ErrorKind::Overloaded && is_alone && retry.attempts > 1 {
+            retry.attempts = retry.attempts.max(OVERLOADED);
         }
         let asked = failed.retry_after_ms;
         let may = failed.kind.is_retryable() && attempt < retry.attempts;

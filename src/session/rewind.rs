@@ -87,7 +87,8 @@ impl Session {
             }
             _ => return,
         };
-        if let Some(spark) = self.last_talker() {
+        let (last, chat) = (self.last_talker(), self.chat());
+        for spark in last.into_iter().chain(chat.filter(|chat| Some(*chat) != last)) {
             self.notice(spark, Notice::Workspace, &text);
         }
     }

@@ -15,13 +15,13 @@ impl Session {
         let Some(persona) = spec.personas.first() else { return };
         let model = spec.model_for(None, &persona.id).unwrap_or_default().to_owned();
         let spark = SparkId(self.next_spark);
-        let continues = self.last_talker();
         self.emit(ArenaEvent::SparkIgnited(SparkIgnited {
             spark,
             role: "solo".to_owned(),
             persona: persona.id.clone(),
             model: model.clone(),
-            continues,
+            continues: self.chat(),
+            ..SparkIgnited::default()
         }));
         self.order_time_limit(0);
         self.brief_on_schema(spark, &model);

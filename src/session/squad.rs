@@ -220,17 +220,18 @@ impl Session {
         let persona = &role.spec.persona;
         let model = spec.model_for(now.and_then(|now| now.model.as_deref()), persona).unwrap_or_default();
         let model = model.to_owned();
-        let continues = if i == squad.lead { self.last_talker() } else { None };
-        let spark = SparkId(self.next_spark);
-        let (role, persona) = (role.spec.name.clone(), persona.clone());
-        self.emit(ArenaEvent::SparkIgnited(SparkIgnited { spark, role, persona, model, continues }));
+        let is_lead = i == squad.lead;
+        let (spark, role, persona) = (SparkId(self.next_spark), role.spec.name.clone(), persona.clone());
+        let mut ignited = SparkIgnited { spark, role, persona, model, ..SparkIgnited::default() };
+        if is_lead {
+            self.give_earlier(&mut ignited);
+        }
+        let is_apart = ignited.continues.is_none() && ignited.apart_from.is_some();
+        self.emit(ArenaEvent::SparkIgnited(ignited));
+        if is_apart {
+            self.say_apart(spark);
+        }
         Some(spark)
-    }
-
-    /// The spark that talked with the person in the turn before.
-    pub(super) fn last_talker(&self) -> Option<SparkId> {
-        let lead = self.lead_name();
-        self.sparks.iter().rev().find(|(_, s)| s.completed.is_some() && s.talks(lead)).map(|(id, _)| *id)
     }
 
     /// The role that leads the squads of this session.

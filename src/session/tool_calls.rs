@@ -28,6 +28,15 @@ impl Session {
         if uses.is_empty() {
             return self.conclude(id, at);
         }
+        if matches!(self.event(at), Some(ArenaEvent::ModelAnswered(answer)) if answer.body.finish.is_withheld())
+        {
+            for one in uses {
+                let text =
+                    "the provider's filter ended your answer in the middle of this call, so nothing was done";
+                self.refuse(one.id, RefusalReason::Cancelled, text.to_owned());
+            }
+            return self.end_spark(id, TurnCause::Refused);
+        }
         for one in uses {
             if let Some((reason, text)) = self.unusable(id, &one) {
                 self.refuse(one.id, reason, text);
@@ -243,8 +252,9 @@ impl Session {
             confines: place.map_or(&spec.workspace.sandbox, |place| &place.sandbox).confines(),
             holds_plans: place.is_some_and(|place| place.read_only),
         };
-        let read_only = role.is_some_and(|role| role.spec.read_only);
-        let (policy, grants, level) = (&spec.policy, self.grants.as_slice(), spec.permission);
+        // A subagent shares the workspace, so it only looks.
+        let read_only = role.is_some_and(|role| role.spec.read_only) || self.delegated(spark).is_some();
+        let (policy, grants, level) = (&spec.policy, self.grants.as_slice(), self.level_of(spark));
         Some(policy::Rights { policy, grants, level, read_only, shelter })
     }
 
@@ -329,7 +339,7 @@ impl Session {
         let (rejected, queued) = (spark.rejected, self.has_news(spark));
         let Some(ArenaEvent::ModelAnswered(answer)) = self.event(at) else { return };
         let (finish, text, call) = (answer.body.finish.clone(), answer.body.text(), answer.call);
-        if matches!(finish, Finish::Refused | Finish::Filtered) {
+        if finish.is_withheld() {
             return self.end_spark(id, TurnCause::Refused);
         }
         if self.is_reading_for(id) {

@@ -12,6 +12,7 @@ mod pick;
 mod review;
 mod rewind;
 mod roster;
+mod todo;
 mod welcome;
 mod writing;
 
@@ -48,11 +49,13 @@ pub fn draw(state: &State, frame: &mut Frame<'_>) {
     let head = if area.height >= 20 { 2 } else { 1 };
     let slider = u16::from(state.past.is_some() || state.profile.is_record);
     let faults = bars::fault_rows(state, area.width);
-    let told = bars::told_rows(state, area, head + 2 + asks + slider + faults + composer_rows);
-    let [header, rule, body, approval, slide, fault, note, composer, status] = Layout::vertical([
+    let list = todo::rows(state, area, asks);
+    let told = bars::told_rows(state, area, head + 2 + asks + list + slider + faults + composer_rows);
+    let [header, rule, body, todo, approval, slide, fault, note, composer, status] = Layout::vertical([
         Constraint::Length(head),
         Constraint::Length(1),
         Constraint::Min(1),
+        Constraint::Length(list),
         Constraint::Length(asks),
         Constraint::Length(slider),
         Constraint::Length(faults),
@@ -65,6 +68,7 @@ pub fn draw(state: &State, frame: &mut Frame<'_>) {
     bars::rule(&scene, frame, rule);
     let has_review = draw_body(state, &scene, frame, body, asks);
     state.has_review.set(has_review);
+    todo::draw(&scene, frame, todo);
     if asks > 0 {
         approval::draw(state, &scene, frame, approval);
     }

@@ -48,7 +48,7 @@ impl ModeRequest {
         let (flags, text) = split(rest)?;
         if text.is_empty() {
             let what = if worker == Worker::Debate { "a question" } else { "a task" };
-            return Err(format!("/{} wants {what}", worker.word()));
+            return Err(format!("/{} expects {what}", worker.word()));
         }
         Ok((ModeRequest { worker, flags }, text))
     }
@@ -56,7 +56,7 @@ impl ModeRequest {
     /// What stands after `/mode`: who works on the tasks to come, and flags.
     pub fn of_mode(rest: &str) -> Result<ModeRequest, String> {
         let (word, rest) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-        let worker = Worker::named(word).ok_or("/mode wants solo, squad or debate")?;
+        let worker = Worker::named(word).ok_or("/mode expects solo, squad or debate")?;
         let (flags, surplus) = split(rest)?;
         match surplus {
             "" => Ok(ModeRequest { worker, flags }),
@@ -69,10 +69,10 @@ impl ModeRequest {
 pub fn limits(rest: &str) -> Result<Vec<String>, String> {
     match split(rest)? {
         (flags, "") if !flags.is_empty() => Ok(flags),
-        _ => {
-            Err("/limits wants flags: --max-tokens N, --max-usd DOLLARS, --max-seconds N, --max-steps N|none"
-                .to_owned())
-        }
+        _ => Err(
+            "/limits expects flags: --max-tokens N, --max-usd DOLLARS, --max-seconds N, --max-steps N|none"
+                .to_owned(),
+        ),
     }
 }
 
@@ -87,7 +87,7 @@ fn split(text: &str) -> Result<(Vec<String>, &str), String> {
             return Ok((flags, rest.trim_start()));
         }
         let value = rest.trim_start_matches(['=', ' ', '\t']);
-        let (value, after) = value_of(value).ok_or_else(|| format!("--{name} wants a value"))?;
+        let (value, after) = value_of(value).ok_or_else(|| format!("--{name} expects a value"))?;
         flags.push(format!("--{name}={value}"));
         rest = after.trim_start();
     }
@@ -116,8 +116,8 @@ mod tests {
         assert_eq!(flags, ["--check=cargo test", "--blueprint=pair"]);
         assert_eq!(rest, "don't --touch it\nnow");
         assert_eq!(split("-- --what is this").unwrap(), (vec![], "--what is this"));
-        assert_eq!(split("--check").unwrap_err(), "--check wants a value");
-        assert_eq!(split("--check \"open").unwrap_err(), "--check wants a value");
-        assert_eq!(split("--rounds --moderator x").unwrap_err(), "--rounds wants a value");
+        assert_eq!(split("--check").unwrap_err(), "--check expects a value");
+        assert_eq!(split("--check \"open").unwrap_err(), "--check expects a value");
+        assert_eq!(split("--rounds --moderator x").unwrap_err(), "--rounds expects a value");
     }
 }

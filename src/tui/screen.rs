@@ -154,11 +154,11 @@ fn perform(
 fn typed(state: &mut State, event: Event) -> Vec<Act> {
     match event {
         Event::Key(key) => update(state, Msg::Key(key)),
+        Event::Mouse(wheel) => update(state, Msg::Wheel(keys::arrow(wheel.kind))),
         Event::Paste(text) => update(state, Msg::Paste(text)),
         Event::Resize(columns, rows) => update(state, Msg::Resize(columns, rows)),
         Event::FocusGained => update(state, Msg::Focus(true)),
         Event::FocusLost => update(state, Msg::Focus(false)),
-        _ => Vec::new(),
     }
 }
 

@@ -8,7 +8,7 @@ mod overlay;
 mod pick;
 mod rewind;
 
-use ratatui::crossterm::event::{KeyEvent, KeyEventKind};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind};
 
 use crate::projection::transcript::{Item, ItemKind};
 use crate::protocol::{ArenaEvent, Command, Entry, Order};
@@ -28,6 +28,10 @@ pub fn update(state: &mut State, msg: Msg) -> Vec<Act> {
     match msg {
         Msg::Key(key) if key.kind != KeyEventKind::Release => press(state, key, &mut acts),
         Msg::Key(_) => {}
+        Msg::Wheel(key) if state.pane == Pane::Composer && state.overlays.is_empty() => {
+            browse::scroll(state, if key.code == KeyCode::Up { -1 } else { 1 });
+        }
+        Msg::Wheel(key) => press(state, key, &mut acts),
         Msg::Paste(text) => paste(state, &text),
         Msg::Resize(columns, rows) => state.size = (columns, rows),
         Msg::Entry(entry) => take_entry(state, entry, &mut acts),
@@ -145,6 +149,7 @@ fn take_entry(state: &mut State, entry: std::sync::Arc<Entry>, acts: &mut Vec<Ac
     if !state.record.now.board.has_open_turn() {
         forget_turn(state);
     }
+    browse::let_go(state, &entry);
     approve::look(state);
 }
 

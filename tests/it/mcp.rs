@@ -1,5 +1,6 @@
 //! Servers of the Model Context Protocol through the real program: a small one of our own that misbehaves, over real pipes.
 
+mod http;
 mod real;
 
 use serde_json::Value;
@@ -78,6 +79,7 @@ fn a_server_is_added_asked_about_called_and_not_needed_afterwards() {
     let log = entries(&env);
     let plan = &all(&log, "tool_prepared")[0].1["body"]["result"]["ready"];
     assert_eq!(plan["needs"], serde_json::json!([{"tool": "t/echo"}]), "{plan}");
+    assert!(plan["preview"].as_str().unwrap().contains("with the workspace read-only"), "{plan}");
     assert!(all(&log, "workspace_checkpointed").is_empty(), "what cannot change files needs no checkpoint");
     // Without the server, and without its program.
     std::fs::remove_file(env.work().join("server.sh")).unwrap();
@@ -191,7 +193,9 @@ fn an_answer_that_comes_too_late_is_the_answer_to_nothing() {
     let ran = env.ends(&["run", "go", "--allow", "tool:t/*"]);
     assert_eq!(ran.code, 0, "{ran}");
     let results = results(&env);
-    assert!(results[0].0 == "failed" && results[0].1.contains("within 1 s"), "{results:?}");
+    // On a machine that starts nothing within a second the server was not even asked.
+    let is_late = |text: &str| text.contains("within 1 s") || text.contains("still starting");
+    assert!(results[0].0 == "failed" && is_late(&results[0].1), "{results:?}");
     for ((status, text), own) in results[1..].iter().zip(texts) {
         assert!(status == "failed" || *text == format!("you said {own}"), "{results:?}");
     }
@@ -283,6 +287,33 @@ fn a_servers_own_folder_is_kept_and_its_users_home_is_not_shown() {
     ends_well(&env, &ran);
     let config = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
     assert!(config.contains("[mcp.t]"), "agon's own files are not its");
+}
+
+#[test]
+fn the_servers_of_other_tools_are_shown_before_they_are_copied() {
+    let env = prepared("[[answer]]\ntext = \"done\"\n");
+    let claude = "{\"mcpServers\": {\"a\": {\"command\": \"sh\", \"args\": [\"server.sh\"], \"env\": \
+                  {\"A\": \"1\", \"B\": \"${B}\"}}, \"no good\": {\"command\": \"x\"}}}";
+    let codex =
+        "model = \"x\"\n[mcp_servers.b]\nurl = \"https://b.example/mcp\"\nbearer_token_env_var = \"B_KEY\"\n";
+    env.write("home/.claude.json", claude).write("home/.codex/config.toml", codex);
+    env.write("work/.cursor/mcp.json", "{\"mcpServers\": {\"c\": {\"url\": \"https://c.example/\"}}}");
+    let before = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+    let ran = env.run(&["mcp", "import", "--from", "claude"]);
+    assert!(ran.stdout.contains("a: sh server.sh") && ran.stdout.contains("variables: A, B"), "{ran}");
+    assert!(ran.stdout.contains("no good: left out: "), "{ran}");
+    assert_eq!(std::fs::read_to_string(env.home().join("config.toml")).unwrap(), before, "it is only shown");
+    for tool in ["claude", "codex", "cursor"] {
+        let ran = env.run(&["mcp", "import", "--from", tool, "--yes"]);
+        assert!(ran.code == 0 && ran.stderr.contains("copied 1"), "{ran}");
+    }
+    let ran = env.run(&["mcp", "list"]);
+    assert!(
+        ran.stdout.contains("b: https://b.example/mcp") && ran.stdout.contains("c: https://c.example/"),
+        "{ran}"
+    );
+    let text = std::fs::read_to_string(env.home().join("config.toml")).unwrap();
+    assert!(text.contains("env = [\"A=1\", \"B\"]") && text.contains("api_key_env = \"B_KEY\""), "{text}");
 }
 
 #[test]

@@ -118,6 +118,7 @@ fn mid_turn_the_board_says_who_waits_for_what() {
         [SparkRow {
             spark: SPARK,
             role: "solo".into(),
+            delegated: None,
             model: "mock/any".into(),
             started: T0 + 1_000_000,
             ended: None,
@@ -247,6 +248,7 @@ fn costs_are_booked_per_spark_role_and_model() {
         persona: "pragmatist".into(),
         model: "mock/any".into(),
         turn: 1,
+        parent: None,
         tally,
     };
     assert_eq!(costs.sparks, BTreeMap::from([(SPARK, spark)]));
@@ -280,7 +282,7 @@ fn the_transcript_points_at_what_was_said() {
             (fact(2), ItemKind::ToolCall { part: 1, end: Some(fact(5)) }),
             (fact(2), ItemKind::ToolCall { part: 2, end: Some(at(8, 1)) }),
             (at(4, 2), ItemKind::Approval { call: CallId(6), prepared: fact(4), answer: Some(fact(6)) }),
-            (fact(8), ItemKind::Event),
+            (fact(8), ItemKind::Resumed { left: Some((at(7, 1), 0)) }),
             (at(10, 1), ItemKind::Event),
             (fact(11), ItemKind::Answer { part: 0 }),
             (at(11, 4), ItemKind::End { work_ms: 8_000 }),

@@ -1,7 +1,7 @@
 //! The real program against real servers: the main job, and every bad input with its exit code and words.
 
 mod answers;
-mod disk;
+pub mod disk;
 mod job;
 pub(crate) mod kit;
 mod logs;

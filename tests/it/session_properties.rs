@@ -1,13 +1,14 @@
 //! Random sessions fold, verify, resume and fork at every step.
 
 use agon::protocol::effect::ModelContext;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use agon::arena::replay;
 use agon::protocol::RULES;
 use agon::protocol::effect::{Effect, OutcomeBody};
 use agon::protocol::event::*;
-use agon::protocol::spec::{Policy, SandboxSpec, Setting};
+use agon::protocol::spec::{Policy, SandboxSpec, Setting, SubagentLimits};
 use agon::session::Session;
 
 use crate::support::forked;
@@ -28,6 +29,12 @@ fn random_world(seed: u64, steps: u64) -> (World, Dice) {
     if dice.roll(3) == 0 {
         spec.limits.max_tokens = Some(3000 + dice.roll(9000));
     }
+    if dice.roll(3) == 0 {
+        spec.limits.turn.max_tokens = Some(2000 + dice.roll(6000));
+    }
+    if dice.roll(3) == 0 {
+        spec.limits.spark.max_micro_usd = Some(1500 + dice.roll(6000));
+    }
     // A third of the sessions are squads'.
     if dice.roll(3) == 0 {
         crate::support::squad::staff(&mut spec, &mut dice);
@@ -43,6 +50,8 @@ fn random_world(seed: u64, steps: u64) -> (World, Dice) {
         spec.models[0].context = 3000;
     }
     spec.limits.max_steps = 3 + dice.roll(12) as u32;
+    let depth = dice.roll(3) as u32;
+    spec.limits.subagents = SubagentLimits { total: 3, at_once: 2, depth, max_steps: 4 };
     let mut world = World::open(spec);
     world.prompt("begin");
     for _ in 0..steps {
@@ -134,6 +143,72 @@ fn thousands_of_random_sessions_verify_and_end() {
             drive_to_the_end(&mut world);
         }
     }
+}
+
+/// Tokens and money, used and set aside, of one node of the tree.
+#[derive(Default)]
+struct Node {
+    used: (u64, u64),
+    aside: BTreeMap<u64, (u64, u64)>,
+}
+
+impl Node {
+    fn committed(&self) -> (u64, u64) {
+        self.aside.values().fold(self.used, |sum, more| (sum.0 + more.0, sum.1 + more.1))
+    }
+}
+
+#[test]
+fn whatever_happens_no_call_is_ordered_that_a_budget_on_its_way_up_does_not_cover() {
+    let (mut held, mut refused) = (0, 0);
+    for seed in 0..150 {
+        let (world, _) = random_world(seed, 40);
+        let limits = match &world.log[0].events[0] {
+            ArenaEvent::SessionOpened(data) => data.spec.limits.clone(),
+            other => panic!("{other:?}"),
+        };
+        // Node 0 is the session, 1 the open turn; the sparks follow.
+        let mut nodes: BTreeMap<u64, Node> = BTreeMap::new();
+        let mut payers: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut set_aside = BTreeMap::new();
+        for event in world.log.iter().flat_map(|entry| &entry.events) {
+            match event {
+                ArenaEvent::TurnOpened(_) => drop(nodes.remove(&1)),
+                ArenaEvent::BudgetReserved(data) => {
+                    set_aside.insert(data.call.0, (data.tokens, data.micro_usd));
+                }
+                ArenaEvent::ModelCalled(data) => {
+                    let (call, spark) = (data.call.0, 2 + u64::from(data.spark.0));
+                    let more = set_aside[&call];
+                    payers.insert(call, spark);
+                    for (node, budget) in [(0, limits.session()), (1, limits.turn), (spark, limits.spark)] {
+                        let node = nodes.entry(node).or_default();
+                        node.aside.insert(call, more);
+                        let (tokens, money) = node.committed();
+                        assert!(budget.max_tokens.is_none_or(|max| tokens <= max), "{}", world.story());
+                        assert!(budget.max_micro_usd.is_none_or(|max| money <= max), "{}", world.story());
+                        held += usize::from(!budget.is_open());
+                    }
+                }
+                ArenaEvent::BudgetSettled(data) => {
+                    for node in [0, 1, payers[&data.call.0]] {
+                        let node = nodes.entry(node).or_default();
+                        node.aside.remove(&data.call.0);
+                        node.used.0 += data.usage.total();
+                        node.used.1 += data.micro_usd;
+                    }
+                }
+                ArenaEvent::CallLost(data) => {
+                    for node in nodes.values_mut() {
+                        node.aside.remove(&data.call.0);
+                    }
+                }
+                ArenaEvent::LimitReached(_) => refused += 1,
+                _ => {}
+            }
+        }
+    }
+    assert!(held > 100 && refused > 10, "{held} calls were held to a budget, {refused} refused");
 }
 
 #[test]

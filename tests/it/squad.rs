@@ -3,6 +3,7 @@
 mod again;
 mod cache;
 mod claims;
+mod earlier;
 mod flow;
 mod foreign;
 mod key;

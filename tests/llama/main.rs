@@ -1,7 +1,7 @@
 //! Models that run in this process, on a real file: one that `tests/llama/tiny.py` wrote with the `gguf` package.
 //!
-//! `bash tests/run` makes the file, builds the feature `llama` and runs this where the tools for it are there. With
-//! `AGON_TEST_GGUF_PEER` a second file and what another program said to it are compared token by token.
+//! `bash tests/run` makes the file, builds the feature `llama` and runs this where the tools for it are there.
+//! `bash tests/llama/peer` compares with what llama-cpp-python says to the same, and speaks to its server.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, missing_docs)]
 
 #[expect(dead_code, reason = "shared with the other tests")]
@@ -343,4 +343,70 @@ fn a_squad_ends_by_its_rules() {
     let env = env();
     let ran = env.run(&["squad", "--yes", "Write a line."]);
     assert_eq!((ran.code, ran.stdout.lines().next()), (0, Some("ok")), "{ran}");
+}
+
+/// What `tests/llama/peer` says where it is run by itself.
+fn of_peer(variable: &str) -> String {
+    std::env::var(variable).expect("`bash tests/llama/peer` asks llama-cpp-python and runs this")
+}
+
+#[test]
+#[ignore = "bash tests/llama/peer"]
+fn greedy_text_is_that_of_llama_cpp_python_token_by_token() {
+    let said = std::fs::read_to_string(of_peer("AGON_TEST_GGUF_PEER")).unwrap();
+    let rows: Vec<Value> = serde_json::from_str(&said).unwrap();
+    for row in &rows {
+        let file = Path::new(row["file"].as_str().unwrap());
+        let llama = provider(file.parent().unwrap());
+        let mut asked = request(row["prompt"].as_str().unwrap());
+        asked.model = format!("llama/{}", file.file_stem().unwrap().to_str().unwrap());
+        asked.params.max_output = row["most"].as_u64();
+        let heard = Heard::all();
+        let reply = run(llama.call(&asked, &heard, &heard.cancel)).unwrap();
+        let usage = json!([reply.usage.input, reply.usage.output]);
+        assert_eq!(
+            (&json!(reply.text()), usage),
+            (&row["text"], json!([row["input"], row["output"]])),
+            "{row}"
+        );
+        let pieces: Vec<String> =
+            heard.pieces.into_inner().unwrap().into_iter().map(|(_, text)| text).collect();
+        assert_eq!(json!(pieces), row["pieces"], "{row}");
+        let finish = if reply.finish == Finish::Length { "length" } else { "stop" };
+        assert_eq!(json!(finish), row["finish"], "{row}");
+    }
+    println!("{} prompts have the same tokens", rows.len());
+}
+
+#[test]
+#[ignore = "bash tests/llama/peer"]
+fn the_server_of_llama_cpp_python_is_spoken_to() {
+    let env = Env::new();
+    let config = |more: &str| {
+        format!(
+            "model = \"peer/tiny\"\ntools = []\n[sandbox]\nkind = \"none\"\n\
+             [providers.peer]\nkind = \"openai\"\nbase_url = \"{}\"\n[models.\"peer/tiny\"]\ntemperature = 0\n{more}",
+            of_peer("AGON_TEST_LLAMA_SERVER")
+        )
+    };
+    env.config(&config(""));
+    let listed = env.run(&["models"]);
+    assert!(listed.stdout.contains("peer/tiny"), "{listed}");
+    // Streamed text; the server counts nothing in a stream, so agon does.
+    let ran = env.run(&["run", "say it"]);
+    assert_eq!((ran.code, ran.stdout.trim()), (0, "Hello from a tiny model."), "{ran}");
+    // A stop at the output limit.
+    env.config(&config("max_output = 12\n"));
+    let cut = env.run(&["run", "count"]);
+    assert!(cut.code == 1 && cut.to_string().contains("one two three four"), "{cut}");
+    // An input that does not fit is told apart, by the server's own numbers.
+    env.config(&config("context = 1000000\n"));
+    let long = env.run_with(&["run", "-"], "é".repeat(9_000).as_bytes());
+    assert!(long.code == 1 && long.to_string().contains("4,096"), "{long}");
+    // A typed answer: how it is asked for is found out, and what comes is held against the schema.
+    let schema = json!({"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]});
+    std::fs::write(env.work().join("schema.json"), schema.to_string()).unwrap();
+    env.config(&config("max_output = 200\n"));
+    let typed = env.run(&["run", "say it", "--schema", "schema.json"]);
+    println!("typed: {typed}");
 }

@@ -4,12 +4,25 @@ use clap::{Args, Subcommand};
 
 use super::WorkspaceArgs;
 use crate::config::mcp::ShownWorkspace;
+use crate::config::mcp::foreign::OtherTool;
 
 /// Commands on servers of the Model Context Protocol.
 #[derive(Debug, Subcommand)]
 pub enum McpCommand {
     /// Add a server to your configuration, start it and list its tools
     Add(McpAddArgs),
+    /// Show the servers that another tool has, and copy them into your configuration
+    Import {
+        /// Where they are configured
+        #[arg(long, value_name = "TOOL", hide_possible_values = false)]
+        from: OtherTool,
+        /// Copy them; without it they are only shown
+        #[arg(long)]
+        yes: bool,
+        /// Where to work.
+        #[command(flatten)]
+        workspace: WorkspaceArgs,
+    },
     /// List the servers that are configured here
     List {
         /// Print JSON
@@ -60,13 +73,22 @@ pub struct McpAddArgs {
     /// A host it can reach, such as `api.example.org`, or a port of this machine, as `port:5432`; can be repeated
     #[arg(long, value_name = "HOST")]
     pub host: Vec<String>,
-    /// What it sees of the workspace
-    #[arg(long, value_name = "ACCESS", default_value = "none", hide_possible_values = false)]
-    pub workspace_access: ShownWorkspace,
+    /// What it sees of the workspace; default none
+    #[arg(long, value_name = "ACCESS", hide_possible_values = false)]
+    pub workspace_access: Option<ShownWorkspace>,
     /// Start it without a sandbox, with your own rights
     #[arg(long)]
     pub unconfined: bool,
+    /// The address of a server over HTTP, in place of a command
+    #[arg(long, value_name = "URL", conflicts_with_all = ["command", "env", "host", "workspace_access", "unconfined"])]
+    pub url: Option<String>,
+    /// A header for each request to URL; can be repeated
+    #[arg(long, value_name = "NAME: VALUE", requires = "url")]
+    pub header: Vec<String>,
+    /// The variable with the key for URL; without one, `agon keys set mcp.NAME` stores it
+    #[arg(long, value_name = "VARIABLE", requires = "url")]
+    pub key_env: Option<String>,
     /// The command that starts it
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(last = true, required_unless_present = "url", value_name = "COMMAND")]
     pub command: Vec<String>,
 }

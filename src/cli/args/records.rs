@@ -140,6 +140,9 @@ pub struct CostArgs {
     /// Show one turn only: a squad, a debate or a task, by its number
     #[arg(long, value_name = "N", conflicts_with = "json")]
     pub turn: Option<u32>,
+    /// Show one agent only, by its role or number: `coder`, `spark-3`
+    #[arg(long, value_name = "AGENT", conflicts_with_all = ["json", "turn"])]
+    pub agent: Option<String>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

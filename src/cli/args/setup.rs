@@ -38,7 +38,7 @@ pub enum KeysCommand {
     },
     /// Store a provider's key; it is asked for without being shown, or read from a pipe
     Set {
-        /// The provider, such as `openai`
+        /// The provider, such as `openai`, or `mcp.NAME` for a server of tools
         provider: String,
         /// A key would stay in the shell's history: it is refused here.
         #[arg(hide = true, num_args = 0.., allow_hyphen_values = true)]

@@ -14,9 +14,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::args::DemoKind;
 use crate::cli::error::Failure;
+use crate::cli::run::demo_of;
 use crate::cli::sessions;
 use crate::config::{ConfigError, ModelName, SandboxKind};
-use crate::host::{Answers, Ending, Follow, Host, Update, Updates};
+use crate::host::{Answers, DemoFolder, Ending, Follow, Host, Update, Updates};
 use crate::protocol::{Command, Entry};
 use crate::tui::screen::Desk;
 use crate::tui::{Act, Msg, Profile, Theme};
@@ -80,6 +81,8 @@ pub(super) struct Mission {
     stop: CancellationToken,
     /// Sessions that are being left.
     leaving: Vec<JoinHandle<Vec<Arc<Entry>>>>,
+    /// The projects of demos.
+    demos: Vec<DemoFolder>,
 }
 
 impl Mission {
@@ -106,6 +109,7 @@ impl Mission {
             following: None,
             stop: CancellationToken::new(),
             leaving: Vec::new(),
+            demos: Vec::new(),
         }
     }
 
@@ -173,10 +177,25 @@ impl Mission {
 
     /// Begins with a demo.
     pub fn demo(&mut self, show: DemoKind, folder: Option<PathBuf>) -> Vec<Msg> {
-        let (kit, front) = (Arc::clone(&self.kit), self.front.clone());
+        let (kit, front, demo) = (Arc::clone(&self.kit), self.front.clone(), demo_of(show));
+        let folder = match demo.folder(folder.as_deref()) {
+            Ok(folder) => folder,
+            Err(error) => return vec![Msg::Log(error.to_string())],
+        };
+        let root = folder.root.clone();
+        self.demos.push(folder);
         self.begin("opening…", None, move || async move {
-            Ok(Done::Opened(Box::new(session_ops::demo(&kit, show, folder, &front).await?)))
+            Ok(Done::Opened(Box::new(session_ops::demo(&kit, &demo, &root, &front).await?)))
         })
+    }
+
+    /// True for the folder of a demo that goes with this screen; it stays where the demo is not over.
+    pub fn is_going(&mut self, workspace: &str, is_open: bool) -> bool {
+        let mut of = self.demos.iter_mut().filter(|demo| demo.root == std::path::Path::new(workspace));
+        if is_open {
+            of.by_ref().for_each(DemoFolder::keep);
+        }
+        of.any(|demo| demo.is_temporary())
     }
 
     /// Leaves what runs; gives what was recorded meanwhile of the session that is shown, and its id.

@@ -389,7 +389,7 @@ fn wanted<'a>(name: &str, rest: &'a str) -> Result<&'a str, Failure> {
     let row = SLASHES.iter().find(|slash| slash.name == name);
     match rest {
         "" => Err(Failure::usage(format!(
-            "{name} wants {}",
+            "{name} expects {}",
             row.map_or("a value", |row| row.takes.trim_matches(['[', ']']))
         ))),
         rest => Ok(rest),

@@ -1,16 +1,14 @@
 //! The longer pieces of work on sessions: opened, taken up, copied, read, left. Each in a thread of its own, so that
 //! the screen goes on meanwhile.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
-use crate::cli::args::DemoKind;
 use crate::cli::desk::PERSON;
 use crate::cli::error::Failure;
 use crate::cli::plan;
-use crate::cli::run::demo_of;
 use crate::config::{Config, ModelName};
-use crate::host::{self, Answers, ForkPlan, Handle, Host, SessionSummary, Updates, model_after_demo};
+use crate::host::{self, Answers, Demo, ForkPlan, Handle, Host, SessionSummary, Updates, model_after_demo};
 use crate::protocol::Command;
 use crate::tui::{SessionRow, SessionView};
 
@@ -103,7 +101,7 @@ pub(super) async fn resume(
     }
     let handle = front.host.resume((&config, id), &changes, front.who()).await?;
     let first = match first {
-        Some(Command::Prompt { text, .. }) if handle.has_open_turn() => Some(handle.said(text, PERSON)),
+        Some(Command::Prompt { text, .. }) if handle.has_open_turn() => Some(handle.said(text, None, PERSON)),
         first => first,
     };
     Opened::of(kit, &handle, first, None)
@@ -146,15 +144,13 @@ pub(super) async fn fork(
 /// Opens a demo and gives its task.
 pub(super) async fn demo(
     kit: &SessionOptions,
-    show: DemoKind,
-    folder: Option<PathBuf>,
+    demo: &Demo,
+    root: &Path,
     front: &Front,
 ) -> Result<Opened, Failure> {
-    let demo = demo_of(show);
-    let root = demo.folder(folder.as_deref())?;
     let mut overrides = kit.overrides.clone();
     overrides.retain(|set| set.key != ["model"] && set.key != ["persona"]);
-    let config = Config::load(kit.environment.clone(), &root, &overrides)?;
+    let config = Config::load(kit.environment.clone(), root, &overrides)?;
     let (model, changes) = demo.changes()?;
     let changes = host::Changes { rules: kit.changes.rules.clone(), ..changes };
     let handle = front.host.open((&config, &model), &changes, front.who()).await?;

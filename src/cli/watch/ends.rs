@@ -4,7 +4,7 @@ use crate::cli::error::INTERRUPTED;
 use crate::host::{self, Ending, Stage};
 use crate::projection::phrases;
 use crate::projection::report::{self, DebateReport, wording};
-use crate::protocol::event::{ArenaEvent, ErrorKind, LimitKind, ModelFailed, TurnCause};
+use crate::protocol::event::{ArenaEvent, ErrorKind, LimitKind, ModelFailed, ModelReply, TurnCause};
 use crate::protocol::message::Finish;
 use crate::protocol::spec::Mode;
 
@@ -86,7 +86,13 @@ impl Watch {
                 (failed.map_or(words, |failed| failed.message.clone()), hint)
             }
             TurnCause::EmptyAnswer | TurnCause::Refused => (
-                self.with_last_words(if self.was_filtered() { FILTERED.to_owned() } else { words }),
+                self.with_last_words(match self.last_answer() {
+                    Some(answer) if answer.finish == Finish::Filtered => FILTERED.to_owned(),
+                    Some(answer) if closed.cause == TurnCause::EmptyAnswer && answer.has_thought() => {
+                        "the model thought and then said nothing".to_owned()
+                    }
+                    _ => words,
+                }),
                 format!("another model may answer: {again} -m PROVIDER/MODEL \"...\""),
             ),
             TurnCause::BadAnswer => (
@@ -106,7 +112,15 @@ impl Watch {
                 self.squad.lacks().map_or(words.clone(), |lacks| format!("{words}: {lacks}")),
                 format!("agon replay {id} shows what they did; go on: {again} \"...\""),
             ),
-            TurnCause::Limit => self.limit_reached(words, &again),
+            TurnCause::Limit => {
+                let (words, hint) = self.limit_reached(words, &again);
+                match self.last_answer() {
+                    Some(answer) if answer.finish == Finish::Length => {
+                        (self.with_last_words(format!("{words}; the last answer was cut to fit")), hint)
+                    }
+                    _ => (words, hint),
+                }
+            }
         })
     }
 
@@ -116,15 +130,17 @@ impl Watch {
             let words = self.squad.lacks().map_or(words.clone(), |lacks| format!("{words}: {lacks}"));
             return (
                 words,
-                format!("raise `max_steps` of the role in its blueprint; or go on: {again} \"go on\""),
+                format!(
+                    "raise `max_steps` of the role in its blueprint, or `limits.agent`; or go on: {again} \"go on\""
+                ),
             );
         };
         let hint = match limit {
-            // These begin anew with each turn.
-            LimitKind::Steps | LimitKind::Seconds | LimitKind::Unknown(_) => format!("{again} \"go on\""),
             LimitKind::Tokens | LimitKind::MicroUsd => {
                 format!("{again} {} N \"go on\"", phrases::limit_flag(limit))
             }
+            // These begin again with each turn.
+            _ => format!("{again} \"go on\""),
         };
         (format!("{words}: {}", phrases::limit_with_flag(limit, used, max)), hint)
     }
@@ -146,23 +162,17 @@ impl Watch {
 
     /// Why the turn ended, with what the model said last: a refusal, or as much as came of an answer.
     fn with_last_words(&self, why: String) -> String {
-        let last = self.entries.iter().rev().find_map(|entry| match entry.fact() {
-            Some(ArenaEvent::ModelAnswered(answer)) if !entry.is_void() => Some(answer.body.text()),
-            _ => None,
-        });
-        match last.as_deref().map(str::trim) {
+        match self.last_answer().map(ModelReply::text).as_deref().map(str::trim) {
             None | Some("") => why,
             Some(text) => format!("{why}: {text}"),
         }
     }
 
-    /// True when a filter of the provider ended the last answer.
-    fn was_filtered(&self) -> bool {
-        let last = self.entries.iter().rev().find_map(|entry| match entry.fact() {
-            Some(ArenaEvent::ModelAnswered(answer)) if !entry.is_void() => Some(&answer.body.finish),
+    fn last_answer(&self) -> Option<&ModelReply> {
+        self.entries.iter().rev().find_map(|entry| match entry.fact() {
+            Some(ArenaEvent::ModelAnswered(answer)) if !entry.is_void() => Some(&answer.body),
             _ => None,
-        });
-        last == Some(&Finish::Filtered)
+        })
     }
 
     /// The provider's own words, where it refused the last request as too large.

@@ -4,7 +4,7 @@ use super::{Body, Kind, Scene, Telling, Tone, Weight, asked};
 use crate::projection::phrases;
 use crate::protocol::CallId;
 use crate::protocol::event::{
-    AnswerRejected, BudgetReserved, BudgetSettled, ContextCompacted, FallbackTaken, LimitReached,
+    AnswerRejected, BudgetReserved, BudgetSettled, ContextCompacted, ErrorKind, FallbackTaken, LimitReached,
     ModelCalled, ModelFailed, ModelReply, RetryScheduled,
 };
 use crate::protocol::message::{Finish, Part};
@@ -64,6 +64,8 @@ pub(super) fn failed<'a>(data: &'a ModelFailed, scene: &Scene<'_>) -> Vec<Tellin
     let said = said.map(|said| Telling::new(Kind::CutOff, "").with(Body::Answer(said.into())));
     let why =
         Telling::new(Kind::Failed, phrases::error_kind(data.kind)).with(Body::Said((&data.message).into()));
+    // That it was stopped is said where somebody stopped it.
+    let why = if data.kind == ErrorKind::Cancelled { why.weighing(Weight::Routine) } else { why };
     said.into_iter().chain([why]).collect()
 }
 

@@ -2,9 +2,12 @@
 
 use serde_json::Value;
 
-use super::{Body, Kind, Scene, Telling, Tone, Weight};
+use super::{Body, Kind, Scene, Telling, Tone, Weight, orders};
 use crate::projection::phrases;
+use crate::protocol::EventRef;
+use crate::protocol::call::OnResume;
 use crate::protocol::command::StopCause;
+use crate::protocol::effect::Order;
 use crate::protocol::event::{
     FaultRecovered, Notice, NoticeGiven, PromptGiven, SessionForked, SessionOpened, SessionResumed,
     SessionSealed, SparkCompleted, SparkIgnited, StopRequested, TurnCause, TurnClosed,
@@ -55,7 +58,25 @@ pub(super) fn resumed(data: &SessionResumed, scene: &Scene<'_>) -> Vec<Telling<'
         at => format!(" \u{b7} {}", when(at)),
     };
     let head = Telling::new(Kind::Resumed, format!("by {}{time}", data.program));
+    let head = head.ended(scene.left.and_then(|left| left_words(left, scene)).unwrap_or_default());
     [vec![head], changed(&data.changed)].concat()
+}
+
+/// What was in the middle, and what a resume makes of it.
+fn left_words((at, more): (EventRef, usize), scene: &Scene<'_>) -> Option<String> {
+    let ordered = (scene.lookup)(at)?.orders(at)?;
+    let who = ordered.spark.map_or_else(|| "agon".to_owned(), scene.name);
+    let doing = orders::doing(&ordered.order, &|tool_use| scene.tool(tool_use));
+    let more = if more > 0 { format!(" ({more} more at work)") } else { String::new() };
+    let then = match (&ordered.order, ordered.order.row()?.on_resume) {
+        (Order::Model(_), _) => "its model is asked again",
+        (_, OnResume::Again) => "it is done again",
+        (_, OnResume::IfRepeatable) => "it is repeated only if it changes nothing",
+        (_, OnResume::Lose) => "how it ended is unknown",
+        (_, OnResume::Withdraw) => "it is looked at and asked again",
+        (_, OnResume::Keep) => "the question is still open",
+    };
+    Some(format!("{who} was {doing}{more}; {then}"))
 }
 
 pub(super) fn forked(data: &SessionForked) -> Vec<Telling<'static>> {
@@ -154,12 +175,28 @@ pub(super) fn sealed(data: &SessionSealed) -> Telling<'static> {
 }
 
 /// A debater's role is its persona.
-pub(super) fn ignited(data: &SparkIgnited) -> Telling<'static> {
+pub(super) fn ignited(data: &SparkIgnited, scene: &Scene<'_>) -> Vec<Telling<'static>> {
     let persona = match data.role == data.persona {
         true => String::new(),
         false => format!("as {} ", data.persona),
     };
-    Telling::new(Kind::Joins, format!("{persona}on {}", data.model))
+    if let Some(delegated) = &data.delegated {
+        let head = format!("for {}, {persona}on {}", (scene.name)(delegated.parent), data.model);
+        let joins = Telling::new(Kind::Joins, head).ended(scene.tool(delegated.tool_use));
+        return vec![joins.weighing(Weight::Aside)];
+    }
+    let joins = Telling::new(Kind::Joins, format!("{persona}on {}", data.model));
+    let earlier = data.earlier_tokens.map(|tokens| {
+        let about = format!("about {} tokens", phrases::short_count(tokens));
+        match data.continues {
+            Some(_) => Telling::new(Kind::Read, format!("what was said before ({about})")),
+            None => Telling::new(
+                Kind::Notice,
+                format!("the chat before this task is not given to the squad ({about}): write into the task what it needs"),
+            ),
+        }
+    });
+    [joins].into_iter().chain(earlier).collect()
 }
 
 pub(super) fn completed(data: &SparkCompleted) -> Telling<'static> {
@@ -179,8 +216,11 @@ pub(super) fn notice<'a>(data: &'a NoticeGiven, scene: &Scene<'_>) -> Telling<'a
             Telling::new(Kind::Task, first).over(Body::Output(rest.into())).weighing(weight)
         }
         notice => {
-            // What a model is asked to sum up is for the model.
-            let weight = if notice == Notice::Compacted { Weight::Routine } else { Weight::News };
+            // For the model alone: what it is asked to sum up, how a subagent works; and that a lead lacks the chat, which
+            // is shown where it begins.
+            let is_for_model =
+                matches!(notice, Notice::Compacted | Notice::Apart | Notice::Interrupted | Notice::Subagent);
+            let weight = if is_for_model { Weight::Routine } else { Weight::News };
             let head = phrases::notice(notice);
             Telling::new(Kind::Notice, head).with(Body::Said(text.into())).weighing(weight)
         }

@@ -106,6 +106,11 @@ impl ArenaEvent {
 }
 
 impl ModelReply {
+    /// True where thinking came with it.
+    pub fn has_thought(&self) -> bool {
+        self.message.iter().any(|part| matches!(part, Part::Reasoning { .. }))
+    }
+
     /// The text parts, joined.
     pub fn text(&self) -> String {
         self.message
@@ -178,7 +183,7 @@ pub struct ModelLimits {
 
 stored! {
     /// Kinds of model failure.
-    #[derive(Copy, Eq)]
+    #[derive(Copy, Eq, PartialOrd, Ord)]
     pub enum ErrorKind of Word {
         /// Too many requests or no quota for now.
         RateLimited,

@@ -8,6 +8,7 @@ use crate::protocol::command::{Choice, StopCause};
 use crate::protocol::effect::Order;
 use crate::protocol::spec::{Mode, Setting, Spec};
 use crate::protocol::stored::stored;
+use crate::protocol::subagent::Delegated;
 use crate::protocol::{ArenaEvent, CallId, EventRef, SparkId};
 
 impl ArenaEvent {
@@ -318,7 +319,7 @@ pub struct SessionSealed {
 }
 
 /// Data of `spark_ignited`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SparkIgnited {
     /// The spark.
     pub spark: SparkId,
@@ -331,6 +332,15 @@ pub struct SparkIgnited {
     /// The spark whose conversation it continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continues: Option<SparkId>,
+    /// The spark whose chat with the user is too long for it: its task and its answer are added there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub apart_from: Option<SparkId>,
+    /// Of a squad's lead: estimated tokens of the conversation that it continues or is too long for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earlier_tokens: Option<u64>,
+    /// What it is given as a subagent; none for one that works for the person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delegated: Option<Box<Delegated>>,
 }
 
 /// Data of `spark_completed`.
@@ -417,6 +427,10 @@ stored! {
         Interrupted,
         /// Nothing is changed in this turn: your answer is a plan.
         Planning,
+        /// The chat before this task is not shown to you.
+        Apart,
+        /// You are a subagent: how you work, and when you must answer.
+        Subagent,
     }
 }
 
@@ -442,6 +456,16 @@ pub struct LimitReached {
     pub used: u64,
     /// The limit.
     pub max: u64,
+    /// The spark whose budget it is; the session's or the turn's when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spark: Option<SparkId>,
+}
+
+impl LimitReached {
+    /// A limit of the session or the turn.
+    pub fn new(limit: LimitKind, used: u64, max: u64) -> Self {
+        LimitReached { limit, used, max, spark: None }
+    }
 }
 
 stored! {
@@ -456,5 +480,13 @@ stored! {
         MicroUsd,
         /// Active seconds.
         Seconds,
+        /// Tokens of one turn.
+        TurnTokens,
+        /// Millionths of a dollar of one turn.
+        TurnMicroUsd,
+        /// Tokens of one spark and all that it began.
+        SparkTokens,
+        /// Millionths of a dollar of one spark and all that it began.
+        SparkMicroUsd,
     }
 }

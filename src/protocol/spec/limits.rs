@@ -6,7 +6,35 @@ use serde::{Deserialize, Serialize};
 /// As many model calls as a turn asks for.
 pub const ANY_STEPS: u32 = u32::MAX;
 
-/// Where a session stops by itself; per turn, but money and tokens per session.
+/// Tokens and money that a part of a session may use; no limit when absent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Budget {
+    /// Tokens, input and output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    /// Millionths of a dollar.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_micro_usd: Option<u64>,
+}
+
+impl Budget {
+    /// True where it limits nothing.
+    pub fn is_open(&self) -> bool {
+        *self == Budget::default()
+    }
+
+    /// Of each limit the lower one.
+    #[must_use]
+    pub fn stricter(self, other: Self) -> Self {
+        let lower = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
+        Budget {
+            max_tokens: lower(self.max_tokens, other.max_tokens),
+            max_micro_usd: lower(self.max_micro_usd, other.max_micro_usd),
+        }
+    }
+}
+
+/// Where a session stops by itself; per turn, but money and tokens per session unless a part has a budget of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Limits {
     /// Model calls of one turn; [`ANY_STEPS`] for no limit.
@@ -17,6 +45,12 @@ pub struct Limits {
     /// Millionths of a dollar of the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_micro_usd: Option<u64>,
+    /// What one turn may use: a squad, a debate or a spark on its own.
+    #[serde(default, skip_serializing_if = "Budget::is_open")]
+    pub turn: Budget,
+    /// What one spark may use, with all that it begins.
+    #[serde(default, skip_serializing_if = "Budget::is_open")]
+    pub spark: Budget,
     /// Active seconds of one turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_seconds: Option<u64>,
@@ -27,6 +61,47 @@ pub struct Limits {
     /// Milliseconds a command may ask for; default ten minutes.
     #[serde(default = "most_tool_ms")]
     pub tool_timeout_max_ms: u64,
+    /// How far sparks may delegate.
+    #[serde(default, skip_serializing_if = "SubagentLimits::is_usual")]
+    pub subagents: SubagentLimits,
+}
+
+/// How far sparks may delegate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct SubagentLimits {
+    /// Subagents of one turn.
+    pub total: u32,
+    /// Subagents that one spark has at work at once; its further ones wait.
+    pub at_once: u32,
+    /// How often a task is passed on: 1 lets the sparks that work for the person delegate, 0 none.
+    pub depth: u32,
+    /// Model calls of one subagent.
+    pub max_steps: u32,
+}
+
+impl Default for SubagentLimits {
+    /// 32 subagents a turn, four at once, none of them with its own, 50 steps each.
+    fn default() -> Self {
+        SubagentLimits { total: 32, at_once: 4, depth: 1, max_steps: 50 }
+    }
+}
+
+impl SubagentLimits {
+    fn is_usual(&self) -> bool {
+        *self == SubagentLimits::default()
+    }
+
+    /// Of each limit the lower one.
+    #[must_use]
+    pub fn stricter(&self, other: &Self) -> Self {
+        SubagentLimits {
+            total: self.total.min(other.total),
+            at_once: self.at_once.min(other.at_once),
+            depth: self.depth.min(other.depth),
+            max_steps: self.max_steps.min(other.max_steps),
+        }
+    }
 }
 
 fn most_tool_ms() -> u64 {
@@ -34,6 +109,16 @@ fn most_tool_ms() -> u64 {
 }
 
 impl Limits {
+    /// What the whole session may use.
+    pub fn session(&self) -> Budget {
+        Budget { max_tokens: self.max_tokens, max_micro_usd: self.max_micro_usd }
+    }
+
+    /// True where a part of the session, or all of it, may cost no more than so much.
+    pub fn has_money(&self) -> bool {
+        [self.session(), self.turn, self.spark].iter().any(|budget| budget.max_micro_usd.is_some())
+    }
+
     /// Milliseconds a command may take that asks for so many, or for none.
     pub fn command_ms(&self, asked: Option<u64>) -> u64 {
         let most = self.tool_timeout_max_ms.max(self.tool_timeout_ms);
@@ -48,10 +133,13 @@ impl Default for Limits {
             max_steps: 100,
             max_tokens: None,
             max_micro_usd: None,
+            turn: Budget::default(),
+            spark: Budget::default(),
             max_seconds: None,
             model_timeout_ms: 600_000,
             tool_timeout_ms: 120_000,
             tool_timeout_max_ms: most_tool_ms(),
+            subagents: SubagentLimits::default(),
         }
     }
 }

@@ -231,7 +231,9 @@ impl Incoming for Answer {
         };
         let reasoning = estimated("thinking");
         let output = estimated("text") + reasoning + estimated("tool_use");
-        let input = tokens::estimate(request);
+        let said = |name: &str| self.usage.get(name).and_then(counted);
+        let input = said("input_tokens").unwrap_or_else(|| tokens::estimate(request));
+        let output = output.max(said("output_tokens").unwrap_or_default());
         Some(Usage { input, output, reasoning, estimated: true, ..Usage::default() })
     }
 

@@ -22,9 +22,6 @@ use super::{Debate, PHASES, VERDICT, briefs, phase_name};
 /// The most tool results a moderator is shown.
 const MOST_EVIDENCE: usize = 12;
 
-/// A limit that a set of calls would pass: which, what it would come to, the limit.
-type Refused = (LimitKind, u64, u64);
-
 impl Session {
     /// Asks everybody whose turn it is, at once.
     pub(super) fn open_round(&mut self, ask: Ask) {
@@ -33,8 +30,8 @@ impl Session {
         if round.order.is_empty() {
             return self.after_nobody(ask);
         }
-        if let Err((limit, used, max)) = self.affords(&[&round]) {
-            return self.reach(limit, used, max);
+        if let Err(reached) = self.affords(&[&round]) {
+            return self.reach(reached);
         }
         let readers: Vec<SparkId> = round.order.iter().map(|order| order.spark).collect();
         let number = round.round;
@@ -128,50 +125,41 @@ impl Session {
         let round = self.round_for(debate, Ask::Statement, debate.phase + 1);
         // A phase that leaves nothing for the verdict would be paid for in vain.
         let verdict = self.round_for(debate, Ask::Verdict, debate.phase + 1);
-        self.affords(&[&round, &verdict]).map_err(|(limit, used, max)| {
+        self.affords(&[&round, &verdict]).map_err(|reached| {
+            let LimitReached { limit, used, max, .. } = reached;
             let said = |amount: u64| match limit {
-                LimitKind::MicroUsd => money(amount),
+                LimitKind::MicroUsd | LimitKind::TurnMicroUsd | LimitKind::SparkMicroUsd => money(amount),
                 LimitKind::Steps => format!("{} model calls", grouped(amount)),
-                LimitKind::Tokens | LimitKind::Seconds | LimitKind::Unknown(_) => {
-                    format!("{} tokens", grouped(amount))
-                }
+                _ => format!("{} tokens", grouped(amount)),
             };
             let phase = name.replace('-', " ");
+            let whole = match limit {
+                LimitKind::TurnTokens | LimitKind::TurnMicroUsd => "debate",
+                _ => "session",
+            };
             let reason =
-                format!("{phase} could bring the session to {}; the limit is {}", said(used), said(max));
-            DebateShortened { reason, limit: Some(LimitReached { limit, used, max }) }
+                format!("{phase} could bring the {whole} to {}; the limit is {}", said(used), said(max));
+            DebateShortened { reason, limit: Some(reached) }
         })
     }
 
-    /// Whether the worst case of sets of calls fits into what is left.
-    fn affords(&self, rounds: &[&RoundOpened]) -> Result<(), Refused> {
-        let Some(limits) = self.spec.as_ref().map(|spec| spec.limits.clone()) else { return Ok(()) };
-        let (mut tokens, mut money) = (self.ledger.tokens_committed(), self.ledger.micro_usd_committed());
-        let mut steps = u64::from(self.turn.as_ref().map(|turn| turn.steps).unwrap_or_default());
-        for (round, place) in
-            rounds.iter().flat_map(|round| (0..round.order.len()).map(move |at| (round, at)))
-        {
-            let (more, price) = self.worst_case(round, place);
-            tokens = tokens.saturating_add(more);
-            money = money.saturating_add(price);
-            steps = steps.saturating_add(1);
-        }
-        let checks = [
-            (LimitKind::Tokens, tokens, limits.max_tokens),
-            (LimitKind::MicroUsd, money, limits.max_micro_usd),
-            (LimitKind::Steps, steps, Some(u64::from(limits.max_steps))),
-        ];
-        match checks.into_iter().find(|(_, used, max)| max.is_some_and(|max| *used > max)) {
-            Some((limit, used, max)) => Err((limit, used, max.unwrap_or_default())),
-            None => Ok(()),
-        }
+    /// Whether the worst case of sets of calls fits into what is left. A debater whose own budget is too small is absent.
+    fn affords(&self, rounds: &[&RoundOpened]) -> Result<(), LimitReached> {
+        let places = rounds.iter().flat_map(|round| (0..round.order.len()).map(move |at| (round, at)));
+        let worst: Vec<_> = places.filter_map(|(round, place)| self.worst_case(round, place)).collect();
+        let steps = u64::from(self.turn.as_ref().map(|turn| turn.steps).unwrap_or_default());
+        let steps = steps.saturating_add(rounds.iter().map(|round| round.order.len() as u64).sum());
+        let max_steps = self.spec.as_ref().map_or(u64::MAX, |spec| spec.limits.max_steps.into());
+        let too_many = (steps > max_steps).then(|| LimitReached::new(LimitKind::Steps, steps, max_steps));
+        let over = self.over_budget(&worst).into_iter().find(|reached| reached.spark.is_none());
+        over.or(too_many).map_or(Ok(()), Err)
     }
 
     /// Tokens and millionths of a dollar of one call at its worst.
-    fn worst_case(&self, round: &RoundOpened, place: usize) -> (u64, u64) {
-        let Some(id) = round.order.get(place).map(|order| order.spark) else { return (0, 0) };
-        let Some(spark) = self.sparks.get(&id) else { return (0, 0) };
-        let Some(model) = self.model_spec(&spark.model) else { return (0, 0) };
+    fn worst_case(&self, round: &RoundOpened, place: usize) -> Option<(SparkId, u64, u64)> {
+        let id = round.order.get(place)?.spark;
+        let spark = self.sparks.get(&id)?;
+        let model = self.model_spec(&spark.model)?;
         let mut items: Vec<Item> = self.head(&spark.persona).into_iter().map(Item::new).collect();
         let asked = self.turn.iter().flat_map(Turn::asked);
         let steering = self.debate.iter().flat_map(|debate| &debate.steering).map(|(_, at)| *at);
@@ -184,7 +172,7 @@ impl Session {
         let most = of_ask(round.ask).min(model.max_output);
         let output = most.min(model.context.saturating_sub(input));
         let usage = Usage::at_most(input, output);
-        (usage.total(), cost(model.price.as_ref(), &usage))
+        Some((id, usage.total(), cost(model.price.as_ref(), &usage)))
     }
 
     /// The schema of what is asked now.

@@ -221,7 +221,10 @@ fn queue(state: &State, scene: &ViewModel<'_>, wide: u16) -> Vec<Line<'static>> 
 }
 
 fn about(scene: &ViewModel<'_>, open: &OpenApproval, wide: u16) -> Line<'static> {
+    let is_of_a_server =
+        plan(scene, open).is_some_and(|plan| plan.needs.iter().any(|need| matches!(need, Need::Tool(_))));
     let risk = match plan(scene, open).map(|plan| plan.risk) {
+        _ if is_of_a_server => "calls a server",
         Some(Risk::Read) => "reads files",
         Some(Risk::Write) => "changes files",
         Some(Risk::Execute) => "runs a command",
@@ -235,6 +238,8 @@ fn about(scene: &ViewModel<'_>, open: &OpenApproval, wide: u16) -> Line<'static>
     let leaves = plan(scene, open).is_some_and(|plan| plan.needs.contains(&Need::Unconfined));
     let (tone, sandbox) = match &scene.moment.board.sandbox {
         _ if leaves => (Tone::Bad, "OUTSIDE the sandbox".to_owned()),
+        // What holds the server is in the preview.
+        _ if is_of_a_server => (Tone::Quiet, "outside this sandbox".to_owned()),
         Some(sandbox) if sandbox.is_confining() => {
             (Tone::Quiet, format!("inside {}", clean_line(&sandbox.kind)))
         }
@@ -310,7 +315,13 @@ fn about_rule(state: &State, scene: &ViewModel<'_>, wide: usize) -> Line<'static
                 Lasts::Workspace => "kept for this workspace",
                 Lasts::Everywhere => "kept for every workspace",
             };
-            (Tone::Warn, format!("Enter allows what fits, {lasts} (Tab changes that); * is anything"))
+            let plan = shown(state).and_then(|open| plan(scene, open));
+            let needs =
+                plan.filter(|plan| plan.connection().is_none()).into_iter().flat_map(Plan::other_needs);
+            let needs: Vec<_> = needs.map(Need::name).collect();
+            let with =
+                if needs.is_empty() { String::new() } else { format!(" with {}", needs.join(" and ")) };
+            (Tone::Warn, format!("Enter allows what fits{with}, {lasts} (Tab changes that); * is anything"))
         }
     };
     Line::styled(format!("  {}", cut(&text, wide.saturating_sub(3))), scene.style(tone))

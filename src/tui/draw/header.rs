@@ -43,7 +43,9 @@ fn both(scene: &ViewModel<'_>, wide: u16, left: &Words, right: &Words) -> Line<'
     let mut room = wide.saturating_sub(taken + 2);
     let mut spans = vec![Span::raw(" ")];
     for (tone, text) in left {
-        let text = cut(text, room);
+        // A few letters of an id, or a lone `…`, read as a cut path.
+        let is_lost = text.starts_with(" · ") && width(text) > room;
+        let text = if is_lost { String::new() } else { cut(text, room) };
         room = room.saturating_sub(width(&text));
         spans.push(Span::styled(text, scene.style(*tone)));
     }

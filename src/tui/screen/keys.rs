@@ -3,7 +3,9 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::event::{
+    self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseEvent, MouseEventKind,
+};
 use rustix::process::{Signal, getpid, kill_process};
 use tokio::sync::mpsc;
 
@@ -49,7 +51,7 @@ pub(super) fn listen(room: usize) -> Keys {
     let theirs = Arc::clone(&gate);
     std::thread::spawn(move || {
         while let Ok(first) = event::read() {
-            for event in gathered(at_once(first)) {
+            for event in wheeled(gathered(at_once(first))) {
                 if sender.blocking_send(event).is_err() {
                     return;
                 }
@@ -88,12 +90,47 @@ impl Keys {
 fn at_once(first: Event) -> Vec<Event> {
     let mut all = vec![first];
     loop {
-        let wait = if all.len() > 1 { PIECES } else { Duration::ZERO };
+        // The arrows of a wheel come in pieces too.
+        let may_go_on = all.len() > 1 || turned(&all[0]).is_some();
+        let wait = if may_go_on { PIECES } else { Duration::ZERO };
         match event::poll(wait).and_then(|more| if more { event::read().map(Some) } else { Ok(None) }) {
             Ok(Some(event)) => all.push(event),
             // What is wrong with the terminal shows with the next event that is waited for.
             Ok(None) | Err(_) => return all,
         }
+    }
+}
+
+/// The direction of a bare arrow up or down.
+fn turned(event: &Event) -> Option<MouseEventKind> {
+    match event {
+        Event::Key(KeyEvent { code, modifiers: KeyModifiers::NONE, kind: KeyEventKind::Press, .. }) => {
+            match code {
+                KeyCode::Up => Some(MouseEventKind::ScrollUp),
+                KeyCode::Down => Some(MouseEventKind::ScrollDown),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// The arrow that a turn of the wheel is where arrows choose.
+pub(super) fn arrow(wheel: MouseEventKind) -> KeyEvent {
+    KeyEvent::from(if wheel == MouseEventKind::ScrollUp { KeyCode::Up } else { KeyCode::Down })
+}
+
+/// Several arrows at once are the mouse wheel: in the alternate screen terminals send it as arrows, some lines a notch,
+/// and keep the mouse for selecting. A held key repeats slower.
+fn wheeled(events: Vec<Event>) -> Vec<Event> {
+    let all: Option<Vec<MouseEventKind>> = events.iter().map(turned).collect();
+    match all.filter(|all| all.len() > 1) {
+        Some(all) => {
+            let turn =
+                |kind| Event::Mouse(MouseEvent { kind, column: 0, row: 0, modifiers: KeyModifiers::NONE });
+            all.into_iter().map(turn).collect()
+        }
+        None => events,
     }
 }
 
@@ -142,6 +179,19 @@ mod tests {
         for typed in ["/quit\n", "jjjj", "y\n", "a\nb\n", "hello\n\n"] {
             assert_eq!(gathered(keys(typed)), keys(typed), "{typed:?}");
         }
+    }
+
+    #[test]
+    fn arrows_that_came_at_once_are_the_wheel_and_one_is_a_key() {
+        let key = |code| Event::Key(KeyEvent::from(code));
+        let one = vec![key(KeyCode::Up)];
+        assert_eq!(wheeled(one.clone()), one);
+        let other = vec![key(KeyCode::Up), key(KeyCode::Enter)];
+        assert_eq!(wheeled(other.clone()), other);
+        let turned = wheeled(vec![key(KeyCode::Down); 3]);
+        let is_down =
+            |event: &Event| matches!(event, Event::Mouse(wheel) if arrow(wheel.kind).code == KeyCode::Down);
+        assert!(turned.len() == 3 && turned.iter().all(is_down), "{turned:?}");
     }
 
     #[test]

@@ -16,11 +16,12 @@ use super::pipe::{Pipe, Sheet};
 use super::scroll::Scrolling;
 use crate::tui::State;
 
-/// Alternate screen, bracketed paste, news of the focus, no cursor until a frame wants one.
-const TAKE: &str = "\x1b[?1049h\x1b[?2004h\x1b[?1004h\x1b[?25l";
+/// Alternate screen, bracketed paste, news of the focus, no cursor until a frame wants one. The wheel comes as arrows
+/// (DEC mode 1007, kept as it was), so that the mouse stays the terminal's and selects as everywhere.
+const TAKE: &str = "\x1b[?1049h\x1b[?2004h\x1b[?1004h\x1b[?1007s\x1b[?1007h\x1b[?25l";
 
 /// The same taken back, and a synchronized frame that was cut off ended.
-const GIVE_BACK: &str = "\x1b[<u\x1b[?2026l\x1b[?1004l\x1b[?2004l\x1b[?25h\x1b[?1049l";
+const GIVE_BACK: &str = "\x1b[<u\x1b[?2026l\x1b[?1007r\x1b[?1004l\x1b[?2004l\x1b[?25h\x1b[?1049l";
 
 /// Everything cleared, in the terminal's own colours.
 const CLEAR: &str = "\x1b[0m\x1b[2J";

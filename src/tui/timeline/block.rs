@@ -172,6 +172,7 @@ impl<'a> Page<'a> {
             ItemKind::ToolCall { part, end } => self.tool_call(item, part, self.scene.known(end)),
             ItemKind::Approval { answer, .. } => self.approval(item, self.scene.known(answer)),
             ItemKind::End { work_ms } => self.told(item.source, |one| self.turn_end(one, work_ms)),
+            ItemKind::Resumed { left } => self.told_of((item.source, left), |one| self.telling(item, one)),
             ItemKind::Prompt | ItemKind::Event => self.told(item.source, |one| self.telling(item, one)),
         }
     }
@@ -186,12 +187,22 @@ impl<'a> Page<'a> {
         at: EventRef,
         lay_out: impl FnMut(&Telling<'_>) -> Vec<Line<'static>>,
     ) -> Vec<Line<'static>> {
+        self.told_of((at, None), lay_out)
+    }
+
+    /// The same of a resume, with what was under way.
+    fn told_of(
+        &self,
+        (at, left): (EventRef, Option<(EventRef, usize)>),
+        lay_out: impl FnMut(&Telling<'_>) -> Vec<Line<'static>>,
+    ) -> Vec<Line<'static>> {
         let (Some(event), Some(entry)) = (self.scene.event(at), self.scene.record.entry(at.seq)) else {
             return Vec::new();
         };
         let lookup = |at: EventRef| self.scene.event(at);
         let scene = Scene {
             time: entry.at,
+            left,
             debate: self.scene.debate_at(entry.at),
             name: &|spark| self.scene.name(spark),
             ..Scene::of(&lookup)
@@ -202,7 +213,8 @@ impl<'a> Page<'a> {
     /// What an event says; not what stands elsewhere in the story: ballots, answers, notes to models.
     fn telling(&self, item: &Item, one: &Telling<'_>) -> Vec<Line<'static>> {
         match one.kind {
-            Kind::Holds | Kind::Ratings | Kind::Ruling | Kind::CutOff => Vec::new(),
+            // The roster shows who takes part.
+            Kind::Holds | Kind::Ratings | Kind::Ruling | Kind::CutOff | Kind::Joins => Vec::new(),
             // The answer above says that it is sealed.
             Kind::Ballot if self.scene.moment.matrix.is_sealed => Vec::new(),
             _ if one.of.is_some() => Vec::new(),

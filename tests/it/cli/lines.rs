@@ -33,15 +33,15 @@ fn an_unknown_slash_command_is_refused_before_a_model_is_paid_for_it() {
     let env = scripted(TWO);
     for (line, said) in [
         ("/nonsense\n", "there is no /nonsense; /help lists what there is"),
-        ("/squad\n", "/squad wants a task"),
+        ("/squad\n", "/squad expects a task"),
         ("/squad --json x y\n", "/squad has no `--json`"),
-        ("/mode frog\n", "/mode wants solo, squad or debate"),
+        ("/mode frog\n", "/mode expects solo, squad or debate"),
         ("/sandbox frog\n", "no sandbox is called `frog`"),
-        ("/model\n", "/model wants PROVIDER/MODEL"),
+        ("/model\n", "/model expects PROVIDER/MODEL"),
         ("/model frog\n", "`frog`"),
         ("/model demo/x\n", "`demo/x` is the script of the demo and knows no other task"),
         ("/policy nope.toml\n", "there is no file"),
-        ("/limits --max-steps\n", "--max-steps wants a value"),
+        ("/limits --max-steps\n", "--max-steps expects a value"),
         ("/resume nope\n", "nope"),
         ("/theme dark\n", "/theme is for the screen"),
     ] {

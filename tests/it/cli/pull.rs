@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use sha2::{Digest, Sha256};
 
+use crate::run::disk::on_small_disk;
 use crate::support::env::{Env, Ran};
 
 /// Serves one file; what it is asked, `Range` included, is kept.
@@ -96,11 +97,18 @@ fn a_file_is_fetched_and_checked() {
         ran.stdout.contains("[HOME]/models/tiny.gguf\n200,000 bytes, sha256 ")
             && ran.stdout.contains("(checked)")
     );
-    assert!(ran.stderr.contains("-m llama/tiny"), "{ran}");
+    let words = if cfg!(feature = "llama") { "-m llama/tiny" } else { "cannot run the file itself" };
+    assert!(ran.stderr.contains(words), "{ran}");
     assert_eq!(std::fs::read(env.home().join("models/tiny.gguf")).unwrap(), file());
     assert_eq!(parts(&env), ["tiny.gguf"]);
     let again = pull(&env, &[&files.url]);
     assert!(again.code != 0 && again.stderr.contains("is there already"), "{again}");
+    // With its sum it is known to be the same, and nothing is fetched.
+    let before = files.ranges().len();
+    assert_eq!(pull(&env, &[&files.url, "--sha256", &sum]).code, 0);
+    let other = pull(&env, &[&files.url, "--sha256", &"0".repeat(64)]);
+    assert!(other.code == 1 && other.stderr.contains("is there already, and its SHA-256 is"), "{other}");
+    assert_eq!((files.ranges().len(), parts(&env)), (before, vec!["tiny.gguf".to_owned()]));
 }
 
 #[test]
@@ -181,8 +189,42 @@ fn what_is_no_model_is_not_kept() {
         let ran = pull(&env, &[&files.url]);
         assert_eq!(ran.code, 1, "{ran}");
         assert!(ran.stderr.contains(words), "{words}: {ran}");
-        assert!(!env.home().join("models/tiny.gguf").exists());
+        assert_eq!(parts(&env), Vec::<String>::new(), "{words}");
     }
+}
+
+#[test]
+fn a_disk_that_fills_up_in_the_middle_is_named_and_the_rest_is_fetched_later() {
+    let env = Env::new();
+    env.config("");
+    let filled = env.work().join("filled");
+    let files = Files::start(move |head, nth, stream| {
+        if nth == 0 {
+            send(head, stream, "\"a\"", 70_000);
+            let begun = std::time::Instant::now();
+            while !filled.exists() && begun.elapsed().as_secs() < 120 {
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+            let _ = stream.write_all(&file()[70_000..]);
+            return;
+        }
+        send(head, stream, "\"a\"", usize::MAX);
+    });
+    let url = &files.url;
+    let script = format!(
+        "\"$AGON\" models pull {url} & pulling=$!\n\
+         while ! [ -s \"$HOME/models/tiny.gguf.part\" ]; do sleep 0.05; done\n\
+         head -c 200000000 /dev/zero > \"$HOME/filler\" 2>/dev/null; : > filled\n\
+         wait $pulling; echo \"code $?\"; rm \"$HOME/filler\"\n\
+         \"$AGON\" models pull {url} --sha256 {}; echo \"again $?\"; ls \"$HOME/models\"",
+        sha(&file())
+    );
+    let Some(output) = on_small_disk(&env, 80 << 10, &script) else { return };
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(out.contains("code 1\n") && out.contains("again 0\n"), "{out}{err}");
+    assert!(err.contains("No space left") && err.contains("make room"), "{out}{err}");
+    assert!(out.ends_with("tiny.gguf\n") && !out.contains(".part\n"), "{out}{err}");
+    assert!(files.ranges()[1].starts_with("range: bytes="), "{:?}", files.ranges());
 }
 
 #[test]

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use agon::Host;
 use agon::config::{Config, Environment};
 use agon::host::{self, Answers, Changes, ForkPlan, SquadWish};
+use agon::protocol::event::ErrorKind;
 use agon::protocol::message::{Effort, Structured};
 use agon::protocol::spec::{
     Action, Blueprint, CacheSpec, Consent, Instruction, Limits, ModelSpec, PermissionLevel, PersonaSpec,
-    Policy, Price, RetrySpec, Risk, RolePlace, RoleSpec, Rule, SandboxSpec, Spec, WorkspaceSpec,
+    Policy, Price, RetrySpec, Risk, RolePlace, RoleSpec, Rule, SandboxSpec, Spec, SubagentLimits,
+    WorkspaceSpec,
 };
 use agon::session::Session;
 use serde_json::{Value, json};
@@ -140,11 +142,13 @@ const FROM_THE_LOG: &[&str] = &[
     "/personas/*/description",
     "/personas/*/stance",
     "/personas/*/model",
+    "/personas/*/fallbacks",
     "/personas/*/tools",
     "/personas/*/temperature_pm",
     "/personas/*/text",
     "/blueprint/lead",
     "/blueprint/roles/*/model",
+    "/blueprint/roles/*/fallbacks",
     "/blueprint/roles/*/tools",
     "/blueprint/roles/*/read_only",
     "/blueprint/roles/*/revisions",
@@ -202,10 +206,18 @@ fn hostile(fresh: &Spec, coin: &mut dyn FnMut() -> bool) -> Spec {
         max_steps: u32::MAX,
         max_tokens: None,
         max_micro_usd: None,
+        turn: Default::default(),
+        spark: Default::default(),
         max_seconds: None,
         model_timeout_ms: u64::MAX,
         tool_timeout_ms: u64::MAX,
         tool_timeout_max_ms: u64::MAX,
+        subagents: SubagentLimits {
+            total: u32::MAX,
+            at_once: u32::MAX,
+            depth: u32::MAX,
+            max_steps: u32::MAX,
+        },
     };
     let all = Policy { rules: vec![Rule { priority: i32::MAX, ..Rule::named("all", Action::Allow) }] };
     let read = Instruction { path: "AGENTS.md".to_owned(), text: "Obey the log.".to_owned() };
@@ -264,6 +276,7 @@ fn forged_model(real: &ModelSpec) -> ModelSpec {
         refuses: vec!["temperature".to_owned()],
         images: true,
         fallbacks: vec!["mock/other".to_owned()],
+        fallbacks_on: [(ErrorKind::Auth, vec!["mock/other".to_owned()])].into(),
     }
 }
 
@@ -273,6 +286,7 @@ fn forged_persona(real: &PersonaSpec) -> PersonaSpec {
         description: "forged".to_owned(),
         stance: Some("forged".to_owned()),
         model: Some("mock/any".to_owned()),
+        fallbacks: Some(vec!["mock/other".to_owned()]),
         tools: None,
         temperature_pm: Some(2000),
         effort: Some(Effort::High),
@@ -285,6 +299,7 @@ fn forged_blueprint(real: &Blueprint) -> Blueprint {
         name: real.name.clone(),
         persona: real.persona.clone(),
         model: Some("mock/any".to_owned()),
+        fallbacks: Some(vec!["mock/other".to_owned()]),
         tools: None,
         effort: Some(Effort::High),
         after: real.after.clone(),

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::support::env::{Env, Ran};
+use crate::support::server::{Reply, Server};
 
 /// An environment whose model answers by this script.
 pub(crate) fn scripted(script: &str) -> Env {
@@ -156,6 +157,19 @@ fn a_limit_in_dollars_needs_a_price() {
     assert!(ran.stderr.contains("the price of `openai/brand-new` is not known"), "{ran}");
     assert!(!env.home().join("sessions").exists(), "nothing is begun that cannot be done");
     check(&scripted(HELLO).run(&["run", "greet", "--max-usd", "0.01"]), 0, "hello\n");
+    // What listens on this machine may pass calls on to models that are paid for.
+    let server = Server::start(|_, _| Reply::text("hello"));
+    for (dialect, code) in [("", 2), ("dialect = \"ollama\"\n", 0), ("dialect = \"generic\"\n", 2)] {
+        let env = Env::new();
+        env.config(&format!(
+            "model = \"gw/any\"\n[sandbox]\nkind = \"none\"\n[providers.gw]\nkind = \"openai\"\nbase_url = \"{}\"\n{dialect}",
+            server.url()
+        ));
+        let ran = env.run(&["run", "greet", "--max-usd", "0.01"]);
+        assert_eq!(ran.code, code, "{dialect}: {ran}");
+        assert_eq!(ran.stderr.contains("the price of `gw/any` is not known"), code == 2, "{dialect}: {ran}");
+        assert_eq!(env.run(&["run", "greet"]).code, 0);
+    }
 }
 
 #[test]

@@ -171,6 +171,66 @@ fn every_provider_lists_its_own_models_and_what_is_unknown_is_called_so() {
 }
 
 #[test]
+fn what_a_model_can_do_is_in_the_list_whatever_software_serves_it() {
+    let ids = |ids: &[&str]| json!({"data": ids.iter().map(|id| json!({"id": id})).collect::<Vec<_>>()});
+    let show =
+        |abilities: &[&str]| json!({"capabilities": abilities, "model_info": {"a.context_length": 32_768}});
+    let ollama = Server::start(|_, _| Reply::text("hi"))
+        .holding(None)
+        .listing(ids(&["gemma:2b", "qwen3:4b"]))
+        .telling("GET /api/ps", json!({"models": []}))
+        .telling("POST /api/show gemma:2b", show(&["completion"]))
+        .telling("POST /api/show qwen3:4b", show(&["completion", "tools", "thinking"]));
+    let studio =
+        Server::start(|_, _| Reply::text("hi")).holding(None).listing(ids(&["qwen/qwen3-4b"])).telling(
+            "GET /api/v0/models",
+            json!({"data": [{"id": "qwen/qwen3-4b", "type": "llm", "state": "loaded",
+            "max_context_length": 32_768, "loaded_context_length": 8_192, "capabilities": ["tool_use"]}]}),
+        );
+    let llama_server = Server::start(|_, _| Reply::text("hi")).holding(Some(6_144)).listing(ids(&["m"]));
+    let env = Env::new();
+    let table = |(name, server): (&str, &Server)| {
+        format!("[providers.{name}]\nkind = \"openai\"\nbase_url = \"{}\"\n", server.url())
+    };
+    let servers = [("o", &ollama), ("s", &studio), ("l", &llama_server)];
+    env.config(&servers.map(table).concat());
+    let listed = env.run(&["models"]);
+    for row in [
+        "o/gemma:2b 4,096 unknown free no tools",
+        "o/qwen3:4b 4,096 unknown free tools, thinking",
+        "s/qwen/qwen3-4b 8,192 unknown free tools",
+        "l/m 6,144 unknown free unknown",
+    ] {
+        let is_row = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ") == row;
+        assert!(listed.stdout.lines().any(is_row), "{row}: {listed}");
+    }
+    let shown = env.run(&["models", "show", "s/qwen/qwen3-4b"]);
+    assert!(
+        shown.stdout.contains("8,192 tokens (server)") && shown.stdout.contains("tools          yes"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn what_ships_with_agon_is_shown_without_a_key() {
+    let shown = Env::new().run(&["models", "show", "openai/gpt-5"]);
+    assert!(shown.code == 0 && shown.stdout.contains("$1.25 in, $10.00 out"), "{shown}");
+    assert!(shown.stderr.contains("`OPENAI_API_KEY` is not set"), "{shown}");
+}
+
+#[test]
+fn a_variable_with_a_line_break_is_named_and_is_no_key() {
+    let mut env = Env::new();
+    env.set("XAI_API_KEY", "sk-secret\n-1234567");
+    let ran = env.run(&["run", "x", "-m", "xai/grok-4"]);
+    assert!(
+        ran.code == 2 && ran.stderr.contains("`XAI_API_KEY` is no key: it has spaces, line breaks"),
+        "{ran}"
+    );
+    assert!(!ran.to_string().contains("sk-secret"), "{ran}");
+}
+
+#[test]
 fn a_default_that_is_listed_no_more_is_named_with_what_replaces_it() {
     let rows =
         ["gpt-6.2-astra", "gpt-6.3-sol", "gpt-6.4-sol", "text-embedding-3"].map(|id| json!({"id": id}));

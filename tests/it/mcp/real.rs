@@ -2,9 +2,10 @@
 //!
 //! `bash tests/run mcp` installs them and runs this.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::results;
@@ -38,12 +39,12 @@ fn with(servers: &[&str], calls: &[(&str, &str)]) -> Env {
 fn go(env: &Env) -> Ran {
     let home = installed();
     let workspace = home.to_str().unwrap();
-    env.ends(&["run", "go", "--workspace", workspace, "--yes", "--allow", "tool:*", "--allow", "confirm:*"])
+    env.run(&["run", "go", "--workspace", workspace, "--yes", "--allow", "tool:*", "--allow", "confirm:*"])
 }
 
 /// Gives one page to whoever asks, and no rules for robots; its port.
 fn page() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
@@ -72,7 +73,9 @@ fn five_servers_of_others_answer() {
     std::fs::write(folder.join("a.txt"), "found by the server").unwrap();
     let made = Command::new("git").args(["init", "-q"]).current_dir(&folder).status().unwrap();
     assert!(made.success());
-    let fetch = format!("fetch --workspace-access read --host port:{port} -- py/bin/mcp-server-fetch");
+    let fetch = format!(
+        "fetch --workspace-access read --host port:{port} -- py/bin/mcp-server-fetch --allow-private-ips"
+    );
     let servers = [
         "time --workspace-access read -- py/bin/mcp-server-time --local-timezone UTC",
         "git --workspace-access read -- py/bin/mcp-server-git",
@@ -114,29 +117,20 @@ fn five_servers_of_others_answer() {
 #[test]
 #[ignore = "bash tests/run mcp installs the servers"]
 fn one_that_is_killed_in_the_middle_of_a_call_is_started_again_and_the_turn_goes_on() {
-    let slow = ("all__trigger-long-running-operation", "{ duration = 60, steps = 2 }");
+    let slow = ("all__trigger-long-running-operation", "{ duration = 90, steps = 90 }");
     let env = with(
         &["all --workspace-access read -- node node_modules/.bin/mcp-server-everything"],
         &[slow, ("all__echo", "{ message = \"again\" }")],
     );
     let home = installed();
-    let arguments = ["run", "go", "--workspace", home.to_str().unwrap(), "--yes", "--allow", "tool:*"];
+    let arguments = ["run", "go", "--workspace", home.to_str().unwrap(), "--yes", "--json", "--signals"];
     let mut run = env.command(&arguments).spawn().unwrap();
-    // The call is in the log when it is sent.
-    let begun = Instant::now();
-    let is_called = || {
-        let exported = env.run(&["sessions", "export", "latest"]);
-        exported.stdout.contains("tool_invoked")
-    };
-    while !is_called() {
-        assert!(begun.elapsed() < Duration::from_secs(50), "the call is never sent");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    // The server of this run alone: the youngest that descends from it.
-    while !end_server_of(run.id()) {
-        assert!(begun.elapsed() < Duration::from_secs(60), "the server is not found");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let mut lines = BufReader::new(run.stdout.take().unwrap()).lines().map(Result::unwrap);
+    // The server says how far it is, so it is at work.
+    let progress = lines.find(|line| line.contains("\"lane\":\"progress\""));
+    assert!(progress.is_some_and(|line| line.contains(" of 90")), "no word of progress");
+    assert!(end_server_of(run.id()), "the server is not found");
+    lines.for_each(drop);
     assert_eq!(run.wait().unwrap().code(), Some(0));
     let results = results(&env);
     assert!(results[0].0 == "failed" && results[0].1.contains("ended before it answered"), "{results:?}");
@@ -158,4 +152,36 @@ fn end_server_of(ancestor: u32) -> bool {
     };
     let found = processes.filter(is_node).find(|pid| descends(*pid));
     found.is_some_and(|pid| Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap().success())
+}
+
+#[test]
+#[ignore = "bash tests/run mcp installs the servers"]
+fn a_server_of_others_over_http_answers() {
+    let (home, port) = (installed(), free_port());
+    let mut server = Command::new("node")
+        .args(["node_modules/.bin/mcp-server-everything", "streamableHttp"])
+        .current_dir(&home)
+        .env("PORT", port.to_string())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(begun.elapsed() < Duration::from_secs(50), "the server does not start");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let url = format!("all --url http://127.0.0.1:{port}/mcp");
+    let env = with(&[&url], &[("all__echo", "{ message = \"hello\" }"), ("all__get-tiny-image", "{}")]);
+    let ran =
+        env.run(&["run", "go", "--workspace", home.to_str().unwrap(), "--yes", "--allow", "host:127.0.0.1"]);
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "done\n"), "{ran}");
+    let results = results(&env);
+    assert!(results[0].1.contains("hello") && results[1].0 == "ok", "{results:?}");
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

@@ -73,12 +73,14 @@ fn spec() -> Spec {
             refuses: vec![],
             images: false,
             fallbacks: vec![],
+            fallbacks_on: Default::default(),
         }],
         personas: vec![PersonaSpec {
             id: "pragmatist".into(),
             description: String::new(),
             stance: None,
             model: None,
+            fallbacks: None,
             tools: None,
             temperature_pm: None,
             effort: None,
@@ -117,7 +119,7 @@ fn ignited(spark: u32, role: &str) -> E {
         role: role.into(),
         persona: "pragmatist".into(),
         model: "mock/any".into(),
-        continues: None,
+        ..SparkIgnited::default()
     })
 }
 

@@ -93,6 +93,13 @@ async fn hints_fit_what_was_refused() {
             "policy. Filtered: jailbreak, violence (medium); the provider's filter refused the input: rephrase it",
         ),
         (
+            403,
+            json!({"error": {"code": 403, "message": "Your chosen model requires moderation and your input was flagged",
+                "metadata": {"reasons": ["violence"], "flagged_input": "…", "provider_name": "OpenAI"}}}),
+            ErrorKind::BadRequest,
+            "the provider's filter refused the input: rephrase it",
+        ),
+        (
             413,
             json!({"error": {"message": "Request too large for model `m` on tokens per minute (TPM): Limit 6000, Requested 9000, please reduce your message size and try again.", "code": "rate_limit_exceeded"}}),
             ErrorKind::ContextOverflow,

@@ -250,7 +250,9 @@ async fn blank_bytes_before_the_answer_are_no_answer() {
 #[tokio::test]
 async fn counts_that_no_answer_has_are_no_panic() {
     let usage = json!({"prompt_tokens": u64::MAX, "completion_tokens": 7});
-    assert_eq!(answer(Reply::text("x").with_usage_json(usage)).await.usage.input, u64::MAX);
+    // Nor are they believed.
+    let usage = answer(Reply::text("x").with_usage_json(usage)).await.usage;
+    assert!(usage.estimated && usage.input < 1000, "{usage:?}");
 }
 
 #[tokio::test]

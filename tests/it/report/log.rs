@@ -152,12 +152,14 @@ fn spec() -> Spec {
         refuses: vec![],
         images: false,
         fallbacks: vec![],
+        fallbacks_on: Default::default(),
     };
     let persona = |id: &&str| PersonaSpec {
         id: (*id).into(),
         description: String::new(),
         stance: Some("what works".into()),
         model: None,
+        fallbacks: None,
         tools: None,
         temperature_pm: None,
         effort: None,
@@ -278,7 +280,7 @@ fn opening(log: &mut Builder, story: &Story) {
             role: name.into(),
             persona: name.into(),
             model: "mock/small".into(),
-            continues: None,
+            ..SparkIgnited::default()
         })
     };
     let mut decisions = vec![E::TurnOpened(TurnOpened { turn: 1 })];

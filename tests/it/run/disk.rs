@@ -9,7 +9,7 @@ use crate::support::env::Env;
 use crate::support::server::{Reply, Server};
 
 /// Runs a shell script in which `$HOME` is a tmpfs of so many KiB; none where that may not be mounted.
-fn on_small_disk(env: &Env, kib: u32, script: &str) -> Option<Output> {
+pub fn on_small_disk(env: &Env, kib: u32, script: &str) -> Option<Output> {
     let mount = format!(
         "cp \"$HOME/config.toml\" /tmp/agon-config.$$ && mount -t tmpfs -o size={kib}k tmpfs \"$HOME\" && \
          mv /tmp/agon-config.$$ \"$HOME/config.toml\" || exit 99\n{script}"

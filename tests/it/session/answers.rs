@@ -95,6 +95,20 @@ fn a_refusal_is_a_cause_and_not_asked_again() {
 }
 
 #[test]
+fn a_filter_in_the_middle_of_a_call_ends_the_turn_and_nothing_is_done() {
+    let mut world = prompted();
+    let call = |args| Part::Call { id: "c1".to_owned(), name: "run".to_owned(), args };
+    let cut = call(agon::protocol::message::Args::Broken("{\"command\":\"rm".to_owned()));
+    let decided = world.model_says(reply(vec![cut], Finish::Filtered));
+    assert_eq!(kinds(&decided), ["budget_settled", "tool_refused", "spark_completed", "turn_closed"]);
+    assert_eq!(cause(&world), TurnCause::Refused);
+    world.prompt("then do something else");
+    world.model_says(text("done"));
+    world.every_use_ends_once();
+    world.check();
+}
+
+#[test]
 fn an_unknown_reason_to_stop_is_kept_and_the_answer_counts() {
     let mut world = prompted();
     let part = Part::Text { text: "42".to_owned() };

@@ -1,10 +1,13 @@
 //! Limits: reserved before a call, shrunk to what is left, refused by name; and sparks that go in circles.
 
+use agon::protocol::Entry;
 use agon::protocol::effect::TimerOrder;
 use agon::protocol::effect::{Effect, OutcomeBody};
 use agon::protocol::event::*;
+use agon::protocol::message::Usage;
 use agon::protocol::spec::Limits;
 use serde_json::json;
+use std::sync::Arc;
 
 use super::kit::*;
 use crate::support::world::*;
@@ -38,7 +41,7 @@ fn the_last_step_is_the_last() {
     look(&mut world);
     let decided = look(&mut world);
     assert_eq!(kinds(&decided), ["limit_reached", "spark_completed", "turn_closed"]);
-    assert_eq!(reached(&world), LimitReached { limit: LimitKind::Steps, used: 2, max: 2 });
+    assert_eq!(reached(&world), LimitReached::new(LimitKind::Steps, 2, 2));
     assert_eq!(cause(&world), TurnCause::Limit);
     world.prompt("again");
     assert_eq!(world.model().1, 1, "steps count by the turn");
@@ -98,6 +101,56 @@ fn money_shrinks_the_answer_and_is_never_overspent() {
         })
         .sum();
     assert!(spent <= 1500, "{spent}");
+    world.check();
+}
+
+#[test]
+fn a_turn_has_a_budget_of_its_own_and_the_next_one_has_it_again() {
+    let mut world = limited(|limits| limits.turn.max_tokens = Some(3000));
+    for _ in 0..2 {
+        world.prompt("do it");
+        while world.session.has_open_turn() {
+            let usage = Usage { input: 500, output: 400, ..Usage::default() };
+            let path = format!("f{}", world.log.len());
+            world.model_says(ModelReply { usage, ..calls(&[("look", json!({"path": path}))]) });
+            prepared(&mut world, 0);
+            ran(&mut world, 0, "seen");
+        }
+        assert_eq!((reached(&world).limit, cause(&world)), (LimitKind::TurnTokens, TurnCause::Limit));
+    }
+    let answers = |entry: &&Arc<Entry>| matches!(entry.events[0], ArenaEvent::ModelAnswered(_));
+    assert!(world.log.iter().filter(answers).count() >= 4, "{}", world.story());
+    world.check();
+}
+
+#[test]
+fn a_spark_alone_ends_with_its_budget() {
+    let mut world = limited(|limits| limits.spark.max_micro_usd = Some(1500));
+    world.prompt("do it");
+    while world.session.has_open_turn() {
+        look(&mut world);
+    }
+    let limit = reached(&world);
+    assert_eq!((limit.limit, limit.max), (LimitKind::SparkMicroUsd, 1500));
+    assert!(limit.spark.is_some() && cause(&world) == TurnCause::Limit, "{}", world.story());
+    world.check();
+}
+
+#[test]
+fn an_attempt_that_the_budget_does_not_cover_is_not_made() {
+    let mut world = limited(|limits| limits.turn.max_tokens = Some(1000));
+    world.prompt("do it");
+    let (call, attempt, _) = world.model();
+    // What the failed attempt took is no longer there for the next.
+    let failed = ModelFailed {
+        usage: Some(Usage { input: 400, output: 300, ..Usage::default() }),
+        ..failure(ErrorKind::Overloaded)
+    };
+    world.answer(call, attempt, OutcomeBody::ModelFailed(failed));
+    let (timer, ..) = world.the(|effect| matches!(effect, Effect::Timer { .. }));
+    let decided = world.answer(timer, 1, OutcomeBody::TimerFired(TimerFired { active_ms: 1 }));
+    assert_eq!(kinds(&decided), ["call_lost", "limit_reached", "spark_completed", "turn_closed"]);
+    assert_eq!(reached(&world).limit, LimitKind::TurnTokens);
     world.check();
 }
 

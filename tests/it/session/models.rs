@@ -126,6 +126,43 @@ fn a_rate_limit_is_waited_for_where_no_other_model_takes_over() {
     world.check();
 }
 
+/// The models that answer one after another when each fails in this way.
+fn taken(kind: ErrorKind, change: impl FnOnce(&mut agon::protocol::spec::Spec)) -> Vec<String> {
+    let mut spec = spec();
+    spec.retry.attempts = 1;
+    spec.models.push(agon::protocol::spec::ModelSpec { name: "mock/c".to_owned(), ..spec.models[1].clone() });
+    change(&mut spec);
+    let mut world = World::open(spec);
+    world.prompt("do it");
+    let mut taken = Vec::new();
+    while world.session.has_open_turn() {
+        taken.push(world.model().2.model);
+        world.model_fails(kind);
+    }
+    assert_eq!(cause(&world), TurnCause::ModelFailed);
+    world.check();
+    taken
+}
+
+#[test]
+fn who_takes_over_depends_on_the_role_and_on_what_went_wrong() {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    assert_eq!(taken(ErrorKind::Auth, |_| ()), ["mock/a", "mock/b"]);
+    let persona = |spec: &mut agon::protocol::spec::Spec| {
+        spec.personas[0].fallbacks = Some(names(&["mock/c", "mock/b", "mock/a"]));
+    };
+    assert_eq!(taken(ErrorKind::Auth, persona), ["mock/a", "mock/c", "mock/b"]);
+    let by_kind = |spec: &mut agon::protocol::spec::Spec| {
+        persona(spec);
+        let rows = [(ErrorKind::Overloaded, names(&["mock/b"])), (ErrorKind::Auth, vec![])];
+        spec.models[0].fallbacks_on = rows.into();
+    };
+    // A wrong key is a mistake to mend; an overloaded server has another next to it, and that one's own.
+    assert_eq!(taken(ErrorKind::Auth, by_kind), ["mock/a"]);
+    assert_eq!(taken(ErrorKind::Overloaded, by_kind), ["mock/a", "mock/b", "mock/c"]);
+    assert_eq!(taken(ErrorKind::Network, by_kind), ["mock/a", "mock/c", "mock/b"]);
+}
+
 fn failing_with(asked: u64) -> Vec<ArenaEvent> {
     let mut world = World::open(spec());
     world.prompt("do it");
@@ -227,7 +264,22 @@ fn a_summary_replaces_whole_groups_names_what_it_covers_and_what_follows_fits() 
 fn a_summary_that_says_nothing_ends_the_turn_and_nothing_is_lost_in_silence() {
     let mut world = compacting();
     world.model_says(text("  "));
+    assert!(world.model().2.tools.is_empty(), "asked once more, with nothing else to do");
+    world.model_says(text("  "));
     assert_eq!(cause(&world), TurnCause::ContextFull);
+}
+
+#[test]
+fn a_model_that_calls_a_tool_in_place_of_a_summary_is_asked_again_without_tools() {
+    let mut world = compacting();
+    assert!(!world.model().2.tools.is_empty());
+    let decided = world.model_says(calls(&[("look", json!({"path": "a"}))]));
+    assert_eq!(kinds(&decided), ["budget_settled", "notice_given", "budget_reserved", "model_called"]);
+    assert!(world.model().2.tools.is_empty(), "{}", world.story());
+    let decided = world.model_says(text("SUMMARY: all is well"));
+    assert_eq!(kinds(&decided)[1], "context_compacted");
+    assert!(!world.model().2.tools.is_empty(), "the work goes on with its tools");
+    world.check();
 }
 
 #[test]

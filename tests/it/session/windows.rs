@@ -92,6 +92,7 @@ fn a_turn_that_ends_for_its_window_leaves_a_session_that_answers_the_next_prompt
     ran(&mut world, 0, &"words ".repeat(800));
     world.model_fails(ErrorKind::ContextOverflow);
     world.model_says(text("  "));
+    world.model_says(text("  "));
     assert_eq!(cause(&world), TurnCause::ContextFull);
     let decided = world.prompt("say hi");
     assert_eq!(kinds(&decided).last(), Some(&"model_called"));

@@ -391,6 +391,46 @@ fn a_role_has_its_own_limit_and_the_turn_has_one_for_all() {
 }
 
 #[test]
+fn a_role_that_uses_up_its_budget_ends_alone() {
+    let mut spec = with_blueprint(spec(), blueprint(&[]));
+    spec.policy = allow_all();
+    spec.limits.spark.max_tokens = Some(3000);
+    let mut world = World::open(spec);
+    world.prompt("go");
+    world.run_tools();
+    world.model_says(text("the plan"));
+    for turn in 0.. {
+        let (_, _, request) = world.model();
+        if !request.spark.starts_with("coder") {
+            break;
+        }
+        world.model_says(calls(&[("look", serde_json::json!({"path": format!("f{turn}")}))]));
+        world.run_tools();
+    }
+    assert_eq!(failed_roles(&world), [("coder".to_owned(), TurnCause::Limit)]);
+    world.model_says(answer("Nothing.", &[], &["all"]));
+    assert_eq!(cause(&world), TurnCause::Limit);
+    whole(&world);
+}
+
+#[test]
+fn a_role_has_models_of_its_own_to_take_over() {
+    let mut plan = blueprint(&[]);
+    plan.roles[1].fallbacks = Some(vec!["mock/c".to_owned()]);
+    let mut spec = with_blueprint(spec(), plan);
+    spec.models.push(ModelSpec { name: "mock/c".to_owned(), ..spec.models[1].clone() });
+    let mut world = World::open(spec);
+    world.prompt("go");
+    world.run_tools();
+    for takes_over in ["mock/b", "mock/c"] {
+        world.model_fails(ErrorKind::Auth);
+        assert_eq!(world.model().2.model, takes_over);
+        world.model_says(text("the plan"));
+    }
+    world.check();
+}
+
+#[test]
 fn without_a_blueprint_a_squad_is_refused() {
     let mut world = World::open(spec());
     let decided = world.give(ArenaEvent::PromptGiven(PromptGiven {

@@ -28,6 +28,7 @@ pub fn debate_spec() -> Spec {
         description: String::new(),
         stance: None,
         model: None,
+        fallbacks: None,
         tools: None,
         temperature_pm: None,
         effort: None,

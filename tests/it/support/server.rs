@@ -14,6 +14,7 @@ mod reply;
 mod responses_api;
 mod validate;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -50,10 +51,8 @@ struct Shared {
     host: Option<&'static str>,
     respond: Box<Respond>,
     requests: Mutex<Vec<Recorded>>,
-    /// What `/props` answers.
-    props: Mutex<Value>,
-    /// What `/v1/models` answers; none answers 404.
-    models: Mutex<Option<Value>>,
+    /// What it says of itself and its models, by request line; anything else answers 404.
+    told: Mutex<BTreeMap<String, Value>>,
     violations: Mutex<Vec<String>>,
     connections: Mutex<usize>,
     hung_up: Mutex<usize>,
@@ -92,8 +91,7 @@ impl Server {
             host,
             respond: Box::new(respond),
             requests: Mutex::default(),
-            props: Mutex::new(json!({"default_generation_settings": {"n_ctx": 128_000}})),
-            models: Mutex::default(),
+            told: Mutex::default(),
             violations: Mutex::default(),
             connections: Mutex::default(),
             hung_up: Mutex::default(),
@@ -104,7 +102,7 @@ impl Server {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(accept(TcpListener::from_std, listener, theirs, stopped));
         });
-        Server { address, shared, stop, thread: Some(thread) }
+        Server { address, shared, stop, thread: Some(thread) }.holding(Some(128_000))
     }
 
     /// The base URL, ending in `/v1`.
@@ -119,13 +117,17 @@ impl Server {
 
     /// Says another window than 128,000 tokens; null says none.
     pub fn holding(self, tokens: Option<u64>) -> Server {
-        *lock(&self.shared.props) = json!({"default_generation_settings": {"n_ctx": tokens}});
-        self
+        self.telling("GET /props", json!({"default_generation_settings": {"n_ctx": tokens}}))
     }
 
     /// Lists these models.
     pub fn listing(self, list: Value) -> Server {
-        *lock(&self.shared.models) = Some(list);
+        self.telling("GET /v1/models", list)
+    }
+
+    /// Answers this to a question that is no call: `GET /api/ps`, or `POST /api/show MODEL`.
+    pub fn telling(self, line: &str, answer: Value) -> Server {
+        lock(&self.shared.told).insert(line.to_owned(), answer);
         self
     }
 
@@ -221,11 +223,8 @@ async fn while_connected(stream: TcpStream, shared: &Shared) {
     while let Some(request) = read_request(&mut stream).await {
         // Asked what it holds, it tells as llama-server does; that is no request to a model.
         if request.line.starts_with("GET ") || request.line.ends_with("/api/show") {
-            let told = match request.line.as_str() {
-                "GET /props" => Some(lock(&shared.props).clone()),
-                "GET /v1/models" => lock(&shared.models).clone(),
-                _ => None,
-            };
+            let model = request.json.get("model").and_then(Value::as_str).unwrap_or_default();
+            let told = lock(&shared.told).get(format!("{} {model}", request.line).trim_end()).cloned();
             let reply = told.map_or_else(|| Reply::status(404, "{}"), |props| Reply::json(&props));
             match write_reply(stream.get_mut(), reply, "").await {
                 Ok(true) => continue,

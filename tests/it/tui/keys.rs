@@ -20,12 +20,12 @@ pub fn asked() -> State {
 }
 
 fn prompt(text: &str, written: &str, wish: ModeRequest) -> Act {
-    Act::Prompt { text: text.to_owned(), wish, written: written.to_owned(), steers: false }
+    Act::Prompt { text: text.to_owned(), wish, written: written.to_owned(), steers: false, to: None }
 }
 
 fn steer(text: &str) -> Act {
     let (text, written) = (text.to_owned(), text.to_owned());
-    Act::Prompt { text, wish: ModeRequest::default(), written, steers: true }
+    Act::Prompt { text, wish: ModeRequest::default(), written, steers: true, to: None }
 }
 
 pub fn answers(acts: &[Act]) -> Vec<&Choice> {
@@ -220,11 +220,11 @@ fn a_squad_or_a_debate_gets_its_task_and_flags() {
     let wish = ModeRequest { worker: Worker::Squad, flags };
     assert_eq!(update(&mut state, key(Enter)), [prompt("don't stop", line.trim_end(), wish)]);
     for (line, why) in [
-        ("/squad", "/squad wants a task"),
-        ("/debate --rounds 3", "/debate wants a question"),
-        ("/debate --rounds", "--rounds wants a value"),
-        ("/mode swarm", "/mode wants solo, squad or debate"),
-        ("/limits 7", "/limits wants flags"),
+        ("/squad", "/squad expects a task"),
+        ("/debate --rounds 3", "/debate expects a question"),
+        ("/debate --rounds", "--rounds expects a value"),
+        ("/mode swarm", "/mode expects solo, squad or debate"),
+        ("/limits 7", "/limits expects flags"),
     ] {
         let _ = typed(&mut state, line);
         assert_eq!(update(&mut state, key(Enter)), [], "{line}");

@@ -63,15 +63,21 @@ fn nothing_set_up_is_no_dead_end_and_a_signal_ends_it() {
 
 #[test]
 fn the_question_of_init_is_one_key_away_where_nothing_is_set_up() {
-    let list = json!({"object": "list", "data": [{"id": "small"}]});
-    let server = Server::start(|_, _| Reply::text("ready")).listing(list);
+    // The first cannot call tools, which every agent does.
+    let list = json!({"object": "list", "data": [{"id": "gemma"}, {"id": "small"}]});
+    let server = Server::start(|_, _| Reply::text("ready"))
+        .listing(list)
+        .telling("GET /api/ps", json!({"models": []}))
+        .telling("POST /api/show gemma", json!({"capabilities": ["completion"]}))
+        .telling("POST /api/show small", json!({"capabilities": ["completion", "tools"]}));
     let env = Env::new();
     let mut terminal = Terminal::start(&env, &[], 80, 24);
     terminal.wait_for("choose a model");
     // A server that was started meanwhile.
     env.config(&format!("[providers.gpu]\nkind = \"openai\"\nbase_url = \"{}\"\n", server.url()));
     terminal.press("\r");
-    terminal.wait_for("Which model? 1 to 1");
+    terminal.wait_for("gpu/gemma  (cannot call tools)");
+    terminal.wait_for("Which model? 1 to 2");
     terminal.press("\r");
     terminal.wait("the screen", |screen| screen.contains("/sessions") && screen.contains("gpu/small"));
     terminal.press("say hello\r");
@@ -220,7 +226,10 @@ fn what_is_sent_just_as_a_turn_ends_is_a_task_and_is_not_lost() {
 #[test]
 fn what_is_asked_after_the_demo_goes_to_the_configured_model_and_without_one_is_given_back() {
     let env = Env::new();
-    let mut terminal = Terminal::start(&env, &["demo", "run", "--tui", "--yes"], 100, 30);
+    // A folder that was named stays when the screen is left.
+    let folder = env.home().join("project").display().to_string();
+    let args = ["demo", "run", "--tui", "--yes", "--workspace", &folder];
+    let mut terminal = Terminal::start(&env, &args, 100, 30);
     terminal.wait_for("── done");
     terminal.press("Now the tests.\r");
     terminal.wait("the refusal and what was written", |screen| {

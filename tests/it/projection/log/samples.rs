@@ -43,7 +43,7 @@ pub fn trouble() -> Vec<E> {
         E::ParamsDropped(dropped),
         E::FallbackTaken(fallback),
         E::ToolRefused(refused),
-        E::LimitReached(LimitReached { limit: LimitKind::Seconds, used: u64::MAX, max: u64::MAX }),
+        E::LimitReached(LimitReached::new(LimitKind::Seconds, u64::MAX, u64::MAX)),
         E::AnswerRejected(AnswerRejected {
             spark: SPARK,
             call: CallId(2),
