@@ -53,26 +53,28 @@ pub struct MadeCommit {
     pub subject: String,
 }
 
-/// The commits made in a work tree between two moments, in microseconds since the Unix epoch, as git's own record of its
-/// head has them; after `head`, since git records whole seconds.
-pub fn commits_between(root: &Path, head: Option<&str>, (from, to): (u64, u64)) -> Vec<MadeCommit> {
+/// The commits made in a work tree while commands ran, as git's own record of its head has them: `spans` are their times
+/// in microseconds since the Unix epoch. Git records whole seconds, so what led to `head` before they end is left out.
+pub fn commits_within(root: &Path, head: Option<&str>, spans: &[(u64, u64)]) -> Vec<MadeCommit> {
     let dot = root.ancestors().map(|folder| folder.join(".git")).find(|dot| dot.exists());
     let record = dot.and_then(git_folder).and_then(|own| text(&own.join("logs/HEAD"))).unwrap_or_default();
-    let seconds = from / 1_000_000..=to / 1_000_000 + 1;
-    let made = |line: &str| {
+    let second = |at: u64| at / 1_000_000;
+    let first = spans.iter().map(|(from, _)| second(*from)).min().unwrap_or_default();
+    let is_within = |at: u64| spans.iter().any(|(from, to)| (second(*from)..=second(*to)).contains(&at));
+    let moved = |line: &str| {
         let (moved, why) = line.split_once('\t')?;
         let (ids, who) = moved.split_at_checked(moved.match_indices(' ').nth(1)?.0)?;
-        let at = who.rsplit(' ').nth(1)?.parse().ok()?;
-        let (verb, subject) = why.split_once(": ")?;
+        let at: u64 = who.rsplit(' ').nth(1)?.parse().ok()?;
+        let (verb, subject) = why.split_once(": ").unwrap_or((why, ""));
         let (parent, id) = ids.split_once(' ')?;
-        let is_made = verb.starts_with("commit") && seconds.contains(&at);
         let parent = commit(parent).filter(|id| id.bytes().any(|byte| byte != b'0'));
-        is_made.then_some(MadeCommit { parent, id: commit(id)?, subject: subject.to_owned() })
+        let made = MadeCommit { parent, id: commit(id)?, subject: subject.to_owned() };
+        Some((at, verb.starts_with("commit"), made))
     };
-    let mut commits: Vec<MadeCommit> = record.lines().filter_map(made).collect();
-    let known = commits.iter().rposition(|made| Some(made.id.as_str()) == head);
-    commits.drain(..known.map_or(0, |place| place + 1));
-    commits
+    let moves: Vec<_> = record.lines().filter_map(moved).collect();
+    let known = moves.iter().rposition(|(at, _, made)| *at <= first && Some(made.id.as_str()) == head);
+    let since = moves.into_iter().skip(known.map_or(0, |place| place + 1));
+    since.filter(|(at, is_commit, _)| *is_commit && is_within(*at)).map(|(.., made)| made).collect()
 }
 
 /// A work tree of its own has a file that says where git keeps it.
@@ -192,6 +194,32 @@ mod tests {
             ("side/.git", "gitdir: ../main/.git/worktrees/side\n"),
         ]);
         assert_eq!(git_head(&folder.path().join("side")).await.as_deref(), Some(TWO));
+    }
+
+    #[test]
+    fn only_commits_made_while_commands_ran_are_theirs() {
+        let id = |digit: char| digit.to_string().repeat(40);
+        let line = |(from, to, at, why): &(char, char, u64, &str)| {
+            format!("{} {} t t <t@t> {at} +0000\t{why}\n", id(*from), id(*to))
+        };
+        let moves = [
+            ('0', '1', 99, "commit (initial): mine"),
+            ('1', '2', 100, "checkout: moving from main to other"),
+            ('2', '3', 100, "commit: mine of the same second"),
+            ('3', '1', 100, "checkout: moving from other to main"),
+            ('1', '4', 102, "commit: by agon"),
+            ('4', '5', 105, "commit: mine between two commands"),
+            ('5', '6', 107, "commit (amend): by agon too"),
+            ('6', '7', 109, "commit: mine afterwards"),
+        ];
+        let record: String = moves.iter().map(line).collect();
+        let folder = place(&[(".git/logs/HEAD", &record)]);
+        let spans = [(100_400_000, 102_500_000), (107_100_000, 107_900_000)];
+        let made = commits_within(folder.path(), Some(&id('1')), &spans);
+        let subjects: Vec<&str> = made.iter().map(|made| made.subject.as_str()).collect();
+        assert_eq!(subjects, ["by agon", "by agon too"]);
+        assert_eq!(made[0].parent, Some(id('1')));
+        assert_eq!(commits_within(folder.path(), Some(&id('1')), &[]), []);
     }
 
     #[tokio::test]

@@ -68,6 +68,7 @@ pub(super) fn settings(
     origin: Origin,
 ) -> Result<Vec<Setting>, WireError> {
     let mut policy = config.policy();
+    policy.add(&config.asks_in(Path::new(&workspace.root)));
     policy.add(&wanted.rules);
     let here = Here {
         workspace,

@@ -41,7 +41,8 @@ impl Person for AtTerminal {
             }
             Question::Wide { workspace, why } => {
                 output.alarm(&format!("the workspace would be `{}`: {why}", visible::path(&workspace)));
-                output.tell("Agents could read and change every file in it. Work there? yes | no: ");
+                output.say("Agents can read every file in it. Each change and each command is asked about, at every level.");
+                output.tell("Work there? yes | no: ");
             }
             Question::Folder { id, root } => {
                 let root = visible::path(&root);

@@ -77,6 +77,7 @@ impl Config {
         let is_of = |root: &String| Path::new(root) == self.workspace();
         let here = table.rules.into_iter().filter(|rule| rule.workspace.as_ref().is_none_or(is_of));
         policy.rules.extend(here.map(Rule::from));
+        policy.add(&self.asks_in(self.workspace()));
         policy
     }
 

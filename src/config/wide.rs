@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::config::Config;
 use crate::config::file::WorkspaceTable;
 use crate::host_files::real;
+use crate::protocol::spec::{Action, Risk, Rule};
 
 /// Folders of the system that hold no projects.
 const SYSTEM: &str = "/proc /sys /dev /boot /bin /sbin /lib /lib32 /lib64 /libx32 /usr/bin /usr/sbin /usr/lib \
@@ -26,8 +27,24 @@ impl Config {
         if self.own_within(root).is_some() {
             return None;
         }
+        self.why_wide(root)
+    }
+
+    fn why_wide(&self, root: &Path) -> Option<&'static str> {
         let home = self.environment.get("HOME").map(|home| real(Path::new(home)));
-        why(root, home.as_deref())
+        why(&real(root), home.as_deref())
+    }
+
+    /// What is asked about at every level in such a folder: the sandbox keeps commands from everything but the workspace,
+    /// and here that is what other programs run and trust.
+    pub fn asks_in(&self, root: &Path) -> Vec<Rule> {
+        let asks = |(what, risk): (&str, Risk), why: &str| Rule {
+            risk: Some(risk),
+            why: Some(format!("{why}, and other programs run and trust what is written there")),
+            ..Rule::named(format!("wide workspace: {what} asked about"), Action::Ask)
+        };
+        let of = [("changes are", Risk::Write), ("commands are", Risk::Execute)];
+        self.why_wide(root).into_iter().flat_map(|why| of.map(|of| asks(of, why))).collect()
     }
 
     /// A folder of agon's own that is in a folder, or one of its records that the folder is in.

@@ -5,7 +5,7 @@ mod words;
 use std::path::PathBuf;
 
 use super::{Handle, Host};
-use crate::assembly::git_head::{MadeCommit, commits_between, git_head};
+use crate::assembly::git_head::{MadeCommit, commits_within, git_head};
 use crate::assembly::rewind::{self, ClosedSession, UndoPlan, WorkspaceStore};
 use crate::assembly::{WireError, WorkspaceLock};
 use crate::projection::turns::{Rewind, TurnRow};
@@ -210,6 +210,8 @@ async fn plan(
     let plan = store.plan_undo(&target.steps, wish.force).await.map_err(WireError::Workspace)?;
     let commits = made(&target, &root);
     let reset_to = commits.first().and_then(|first| first.parent.clone());
+    // Where another commit lies between them, going back would drop it too.
+    let is_chain = commits.windows(2).all(|pair| pair[1].parent.as_ref() == Some(&pair[0].id));
     let is_last =
         git_head(&root).await.is_some_and(|head| commits.last().is_some_and(|last| last.id == head));
     let mut undo = Undo {
@@ -220,7 +222,7 @@ async fn plan(
         plan,
         talk: target.talk,
         ignored: Vec::new(),
-        reset_to: reset_to.filter(|_| is_last),
+        reset_to: reset_to.filter(|_| is_last && is_chain),
         commits,
         failed: Vec::new(),
         to: target.to,
@@ -233,9 +235,10 @@ async fn plan(
 
 fn made(target: &Target, root: &std::path::Path) -> Vec<MadeCommit> {
     let turns = target.turns.iter().filter(|_| !target.is_redo);
-    let commits =
-        turns.flat_map(|row| commits_between(root, row.head.as_deref(), (row.began_at, row.ended_at)));
-    commits.collect()
+    let spans = |row: &TurnRow| -> Vec<(u64, u64)> {
+        row.ran_at.values().map(|(from, to)| (*from, (*to).min(row.ended_at))).collect()
+    };
+    turns.flat_map(|row| commits_within(root, row.head.as_deref(), &spans(row))).collect()
 }
 
 async fn ignored(undo: &Undo, store: &WorkspaceStore) -> Result<Vec<String>, WireError> {

@@ -52,6 +52,8 @@ pub struct TurnRow {
     pub trees: Option<(String, String)>,
     /// The command lines that ran.
     pub commands: Vec<String>,
+    /// When each call that may change files ran, in microseconds since the Unix epoch; one without an end until now.
+    pub ran_at: BTreeMap<CallId, (u64, u64)>,
     /// The files that tools wrote.
     pub written: BTreeSet<String>,
     /// True when something changed or ran that may have changed files.
@@ -118,6 +120,7 @@ impl Turns {
                     cause: None,
                     trees: None,
                     commands: Vec::new(),
+                    ran_at: BTreeMap::new(),
                     written: BTreeSet::new(),
                     touched: false,
                     files_back: None,
@@ -139,8 +142,14 @@ impl Turns {
             E::ToolPrepared(_) => self.prepared(at, event),
             E::ToolInvoked(data) => {
                 let ran = self.prepared.remove(&data.prepared);
-                self.with_last(|row| row.ran(ran));
+                self.with_last(|row| {
+                    row.ran_at.extend(ran.as_ref().map(|_| (data.call, (time, u64::MAX))));
+                    row.ran(ran);
+                });
             }
+            E::ToolResolved(data) => self.with_last(|row| {
+                row.ran_at.entry(data.call).and_modify(|(_, ended)| *ended = time);
+            }),
             E::CheckRan(data) => self.with_last(|row| {
                 row.ran(Some(Prepared { command: Some(data.body.command.clone()), files: Vec::new() }));
             }),

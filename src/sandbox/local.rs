@@ -309,6 +309,9 @@ impl LocalSandbox {
         let mut mounts = self.view.split.own.clone();
         mounts.extend(more);
         let mut covers = masks::of(&self.found);
+        for path in self.found.no_more_as_tracked(self.files.root()) {
+            masks::add(&mut covers, path.clone(), CoverKind::Masked);
+        }
         if self.options.read_only {
             // Nothing can be written or moved, so only secrets need a cover; others may work here meanwhile, and
             // what they make and remove is no ground to mount on.

@@ -127,13 +127,28 @@ pub struct FoundPaths {
     pub names: BTreeMap<PathBuf, Kind>,
     /// Links that protected names are or lead through, with what they say: they are put back after a call.
     pub links: Vec<(PathBuf, PathBuf)>,
+    /// Names of secrets that are shown, because they hold what git has of them.
+    pub as_tracked: BTreeMap<PathBuf, Vec<u8>>,
 }
 
 impl FoundPaths {
+    /// The names that were shown as git has them and hold something else now: a person may have put a key there.
+    pub fn no_more_as_tracked(&self, root: &Path) -> impl Iterator<Item = &PathBuf> {
+        self.as_tracked.keys().filter(move |path| !is_as_tracked(root, path, &self.as_tracked))
+    }
+
     /// Looks through a workspace. An error says what there is too much of, and where.
     pub fn of(root: &Path, secrets: &GlobSet, protected: &ProtectedNames) -> Result<Self, String> {
         let (mut found, mut seen) = (FoundPaths { protected: protected.clone(), ..FoundPaths::default() }, 0);
+        let mut as_tracked = BTreeMap::new();
         let tracked = LazyCell::new(|| tracked(root, secrets));
+        let mut is_shown = |path: &Path| {
+            let is_shown = is_as_tracked(root, path, &tracked);
+            if let Some(object) = tracked.get(path).filter(|_| is_shown) {
+                as_tracked.insert(path.to_owned(), object.clone());
+            }
+            is_shown
+        };
         let mut waiting = VecDeque::from([(PathBuf::new(), Within::default())]);
         let mut submodules = BTreeSet::new();
         while let Some((folder, mut within)) = waiting.pop_front() {
@@ -159,7 +174,7 @@ impl FoundPaths {
                     folder.file_name().map_or(path.clone(), |above| Path::new(above).join(entry.file_name()));
                 let steers = is_bare_top && STEERING.iter().any(|name| entry.file_name() == *name);
                 let is_guarded = within.guarded || steers || is_protected(root, &near, protected);
-                let is_secret = secrets.is_match(&path) && !is_as_tracked(root, &path, &tracked);
+                let is_secret = secrets.is_match(&path) && !is_shown(&path);
                 if is_secret {
                     found.add(root, &path, Kind::Masked);
                 } else if is_guarded && !within.guarded {
@@ -186,6 +201,7 @@ impl FoundPaths {
                 return Err(found.too_many());
             }
         }
+        found.as_tracked = as_tracked;
         found.leave_out_hidden(root);
         let above: BTreeSet<&Path> = found.names.keys().flat_map(|name| name.ancestors().skip(1)).collect();
         let is_deep = |name: &&PathBuf| root.join(name).as_os_str().len() > LONGEST;

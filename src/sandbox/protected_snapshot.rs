@@ -234,6 +234,10 @@ fn shown(path: &Path) -> String {
     name_shown(&path.to_string_lossy()).into_owned()
 }
 
+/// Why the need `git` is not available where there is no repository.
+pub const NO_REPOSITORY: &str = "the workspace is no git repository; `git init` makes one outside the sandbox: call it \
+                                 alone with `needs: [\"unconfined\"]` and `why`, or leave it to the user";
+
 /// What a command's own complaint does not say: why `.git`, or a whole workspace, cannot be written, and what to do.
 /// `git` says why the need of that name is not available, if so.
 pub fn told_of_closed(end: &ExecEnd, git: impl FnOnce() -> Option<String>, read_only: bool) -> Vec<String> {
@@ -254,6 +258,7 @@ pub fn told_of_closed(end: &ExecEnd, git: impl FnOnce() -> Option<String>, read_
         }
         (Some(_), true, false) => match git() {
             None => "`.git` is read-only for this command; to change it, repeat the call with `needs: [\"git\"]` and `why`".to_owned(),
+            Some(why) if why.ends_with(NO_REPOSITORY) => why,
             Some(why) => format!(
                 "`.git` is read-only for this command, and {why}; leave the change in the files and propose a commit \
                  message: the user commits"
@@ -269,6 +274,7 @@ pub fn told_of_hidden(end: &ExecEnd, found: &FoundPaths) -> Option<String> {
     let lines = end.stderr.lines().chain(end.stdout.lines());
     let refused: Vec<&str> = lines.filter(|line| line.contains("ermission denied")).take(50).collect();
     let masked = found.names.iter().filter(|(_, kind)| **kind == Kind::Masked).map(|(path, _)| path);
+    let masked = masked.chain(found.as_tracked.keys());
     let is_met = |path: &&PathBuf| {
         let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
         refused.iter().any(|line| line.contains(&*name))

@@ -272,3 +272,20 @@ fn a_commit_of_the_turn_is_named_with_the_command_that_drops_it() {
         (first, String::new())
     );
 }
+
+#[test]
+fn no_command_is_advised_that_would_drop_a_commit_of_the_user() {
+    let commit = "git -c user.name=t -c user.email=t@t commit --allow-empty -qm";
+    let env = scripted(&runs(&format!("{commit} one; git switch -q other; {commit} two")));
+    env.write("work/a.txt", "1\n");
+    git(&env, &["init", "-q"]);
+    git(&env, &["add", "."]);
+    git(&env, &["commit", "-qm", "mine"]);
+    git(&env, &["switch", "-qc", "other"]);
+    git(&env, &["commit", "-q", "--allow-empty", "-m", "mine too"]);
+    git(&env, &["switch", "-q", "main"]);
+    task(&env);
+    let ran = undo(&env, &[], 0);
+    assert!(ran.stdout.contains("one\n") && ran.stdout.contains("two\n"), "{ran}");
+    assert!(!ran.stdout.contains("mine") && !ran.stdout.contains("to drop them"), "{ran}");
+}

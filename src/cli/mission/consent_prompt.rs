@@ -64,7 +64,10 @@ impl Person for Asker {
             host::Question::Wide { workspace, why } => Question {
                 title: format!("The workspace would be `{}`: {why}", visible::path(&workspace)),
                 intro: "For this session:".to_owned(),
-                points: vec!["agents could read and change every file in it".to_owned()],
+                points: vec![
+                    "agents can read every file in it".to_owned(),
+                    "each change and each command is asked about, at every level".to_owned(),
+                ],
                 question: "Work there?".to_owned(),
                 keys: &[],
             },

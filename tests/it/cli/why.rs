@@ -55,6 +55,19 @@ fn every_tool_call_is_told_with_who_allowed_it() {
 }
 
 #[test]
+fn what_left_the_sandbox_is_told_with_the_call() {
+    let env = scripted(
+        "[[answer]]\nspark = \"solo\"\n[[answer.calls]]\ntool = \"bash\"\nargs = { command = \"true\", needs = \
+         [\"unconfined\", \"port:5432\"], why = \"so\" }\n[[answer]]\nspark = \"solo\"\ntext = \"done\"\n",
+    );
+    let allow = ["--allow", "unconfined", "--allow", "port:5432"];
+    let ran = env.run(&[&["run", "go", "--yes", "--sandbox", "none"][..], &allow].concat());
+    assert_eq!(ran.code, 0, "{ran}");
+    let why = env.run(&["why", "latest"]).stdout;
+    assert!(why.contains("prepared: ready, needs `unconfined`, needs `port:5432`, digest"), "{why}");
+}
+
+#[test]
 fn an_event_is_told_with_all_that_led_to_it() {
     let env = scripted(WRITES);
     assert_eq!(env.run(&["run", "write", "--yes"]).code, 0);

@@ -95,6 +95,25 @@ fn clean(root: &Path) {
     assert!(!locks.iter().any(|path| path.extension().is_some_and(|end| end == "lock")), "{locks:?}");
 }
 
+/// The first thing in a new folder.
+#[tokio::test]
+async fn an_empty_folder_becomes_a_repository_by_the_need_that_is_named() {
+    if !can_be_had().await {
+        return;
+    }
+    let opened = Opened::new(|root| Arc::new(LocalSandbox::open(root, options()).unwrap()));
+    let end = opened.run(exec("git init -q -b trunk")).await;
+    assert!(end.exit != Some(0) && end.stderr.contains("needs: [\"unconfined\"]"), "{end:?}");
+    assert!(!end.stderr.contains("commit message"), "{end:?}");
+    let unconfined = Opens { unconfined: true, ..Opens::default() };
+    let end = opened.run(Exec { opens: unconfined, ..exec("git init -q -b trunk") }).await;
+    assert_eq!(end.exit, Some(0), "{end:?}");
+    works(&opened, "echo one >a && git add a && git -c user.name=t -c user.email=t@t commit -qm first").await;
+    let end = opened.run(exec("echo x >.git/config")).await;
+    assert!(end.exit != Some(0), "what steers git stays as it is: {end:?}");
+    clean(&opened.root);
+}
+
 #[tokio::test]
 async fn everyday_commands_of_git_work_and_leave_what_they_would_leave_outside() {
     let Some(opened) = open().await else { return };

@@ -163,3 +163,27 @@ fn a_person_at_the_terminal_is_asked_whether_a_home_may_be_the_workspace() {
     screen.press("\x03\x03");
     screen.end();
 }
+
+/// What a home holds, other programs run: the sandbox keeps nothing from it there.
+#[test]
+fn in_a_home_no_level_changes_anything_without_a_question() {
+    let calls = [
+        "tool = \"write_file\"\nargs = { path = \".bashrc\", content = \"EVIL\" }",
+        "tool = \"bash\"\nargs = { command = \"echo EVIL > .bashrc\" }",
+    ];
+    for (call, level) in [(calls[0], "edits"), (calls[0], "auto"), (calls[1], "auto")] {
+        let env = in_a_home("");
+        env.config(&format!("{MODEL}[workspace]\nallow = [\"{}\"]\n", env.work().display()));
+        env.write(
+            "home/mock.toml",
+            &format!(
+                "[[answer]]\nspark = \"solo\"\n[[answer.calls]]\n{call}\n[[answer]]\nspark = \"solo\"\ntext = \"done\"\n"
+            ),
+        );
+        let ran = env.run(&["run", "go", "--permission", level]);
+        assert_eq!(ran.code, 4, "{level}: {ran}");
+        assert!(!env.work().join(".bashrc").exists(), "{level}: {ran}");
+        let why = env.run(&["policy", "explain", "bash: ls", "--permission", level]).stdout;
+        assert!(why.contains("wide workspace: commands are asked about"), "{why}");
+    }
+}

@@ -136,4 +136,10 @@ async fn a_key_that_git_tracks_can_be_read_as_long_as_it_is_the_tracked_one() {
     let end = opened.sh("cat test.key .env.example; cat changed.key; cat own.key; true").await;
     assert_eq!(end.stdout, "of test.key\nof .env.example\n", "{end:?}");
     assert!(end.stderr.contains(".key` is hidden from commands"), "{end:?}");
+    // A person fills in what was a template when the session was opened.
+    fs::write(opened.root.join("test.key"), "a real one\n").unwrap();
+    let end = opened.sh("cat test.key").await;
+    assert!(end.stdout.is_empty() && end.stderr.contains("`test.key` is hidden from commands"), "{end:?}");
+    fs::write(opened.root.join("test.key"), "of test.key\n").unwrap();
+    assert_eq!(opened.sh("cat test.key").await.stdout, "of test.key\n");
 }

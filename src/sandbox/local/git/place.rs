@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::super::super::link_targets::small_text;
+use super::super::super::protected_snapshot::NO_REPOSITORY;
 use super::super::super::repository;
 
 /// What an unfinished operation leaves in the folder of a work tree. It could not be continued from a call.
@@ -38,7 +39,7 @@ pub struct GitPlace {
 
 fn not_a_top_folder(root: &Path) -> String {
     match root.ancestors().skip(1).find(|above| above.join(".git").exists()) {
-        None => "the workspace is no git repository".to_owned(),
+        None => NO_REPOSITORY.to_owned(),
         Some(top) => format!(
             "the workspace is a folder of the repository {}, which commands do not see; to use git, the user starts agon \
              there, or with `--workspace {0}`",
