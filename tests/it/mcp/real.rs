@@ -84,7 +84,7 @@ fn five_servers_of_others_answer() {
         "all --workspace-access read -- node node_modules/.bin/mcp-server-everything",
     ];
     let status = format!("{{ repo_path = \"{}\" }}", folder.display());
-    let url = format!("{{ url = \"http://127.0.0.1:{port}/page\" }}");
+    let url = format!("{{ url = \"http://127.0.0.1:{port}/page\", raw = true }}");
     let calls = [
         (
             "time__convert_time",
@@ -92,8 +92,8 @@ fn five_servers_of_others_answer() {
         ),
         ("git__git_status", status.as_str()),
         ("fetch__fetch", url.as_str()),
-        ("files__read_text_file", "{ path = \"files/a.txt\" }"),
-        ("files__write_file", "{ path = \"files/b.txt\", content = \"by the server\" }"),
+        ("files__read_text_file", "{ path = \"a.txt\" }"),
+        ("files__write_file", "{ path = \"b.txt\", content = \"by the server\" }"),
         ("files__read_text_file", "{ path = \"/etc/hostname\" }"),
         ("all__echo", "{ message = \"hello\" }"),
         ("all__get-tiny-image", "{}"),
