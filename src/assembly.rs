@@ -39,7 +39,7 @@ pub use error::WireError;
 pub(crate) use error::in_shell;
 pub use fork::{ForkPlan, Instead, fork};
 pub use lock::WorkspaceLock;
-pub use place::{Proof, Verdict, builtin_tools, holds_no_own_files, prove, run_command, sandbox};
+pub use place::{Proof, Verdict, builtin_tools, holds_no_own_files, planned, prove, run_command, sandbox};
 pub use prepared::Prepared;
 pub use providers::is_demo;
 pub use sessions::{Read, Sessions};

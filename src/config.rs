@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 pub use docker::DockerTable;
 pub use environment::Environment;
-pub use file::{CacheTable, ConfigFile, SandboxKind};
+pub use file::{CacheTable, ConfigFile, NamesTable, SandboxKind, SubagentsTable};
 pub use keys::{KeySource, Keys};
 pub use layer::{KeyPath, Layer, Source};
 pub use learnt::Learnt;
@@ -40,7 +40,6 @@ pub use secrets::Secrets;
 pub use trust::Trust;
 
 use crate::protocol::message::Structured;
-use crate::protocol::names::complaint_about;
 use crate::protocol::spec::{Limits, ModelSpec, RetrySpec};
 
 /// Why a configuration cannot be used. Nothing is replaced or guessed.
@@ -71,9 +70,9 @@ pub enum ConfigError {
     /// An environment variable or flag has a value of the wrong shape.
     #[error("{name}=`{value}`: {message}")]
     BadValue { name: &'static str, value: String, message: String },
-    /// A protected name is written as none can be.
-    #[error("`names.protected`: `{name}` is no name: {why}")]
-    BadName { name: String, why: &'static str },
+    /// A name of files is written as none can be.
+    #[error("`names.{list}`: `{name}` is no name: {why}")]
+    BadName { list: &'static str, name: String, why: &'static str },
     /// Neither `AGON_HOME` nor a home folder.
     #[error("no home folder is known and `AGON_HOME` is not set")]
     NoHome,
@@ -233,10 +232,7 @@ impl Config {
         }
         let (file, known) = (layer.typed()?, KnownModels::embedded()?);
         let (learnt, keys) = (Learnt::read(&places.learnt())?, Keys::read(&places.keys())?);
-        let names = file.names.iter().flat_map(|names| &names.protected);
-        if let Some((name, why)) = names.into_iter().find_map(|name| Some((name, complaint_about(name)?))) {
-            return Err(ConfigError::BadName { name: name.clone(), why });
-        }
+        file.names.as_ref().map_or(Ok(()), NamesTable::check)?;
         file.mcp.iter().try_for_each(|(name, table)| table.check(name))?;
         let workspace = workspace.to_owned();
         let warnings = keys.warning(&places.keys()).into_iter().chain(warnings).collect();
@@ -362,6 +358,11 @@ impl Config {
     /// The tools that sparks are offered; all when absent.
     pub fn tools(&self) -> Option<&[String]> {
         self.file.tools.as_deref()
+    }
+
+    /// Personas and models that sparks may choose for subagents besides their own.
+    pub fn subagents(&self) -> SubagentsTable {
+        self.file.subagents.clone().unwrap_or_default()
     }
 
     /// Where a session stops by itself.

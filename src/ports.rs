@@ -52,9 +52,10 @@ impl Live for () {
 /// Asks for what a call turns out to need while it runs, and keeps its time meanwhile.
 #[async_trait]
 pub trait Asks: Send + Sync {
-    /// Waits for the answer; no where the call ends before. `words` say what would be done.
-    async fn ask(&self, need: Need, words: String) -> bool;
-    /// Waits until the call has been at work for this long, which it is not while a person is asked.
+    /// Waits for the answer: no where the call ends before, none where it has asked about too many. What a call asks about
+    /// twice is one question, which stays open when nothing waits for it. `words` say what would be done.
+    async fn ask(&self, need: Need, words: String) -> Option<bool>;
+    /// Waits until the call has been at work for this long, which it is not while it waits for an answer.
     async fn worked(&self, time: Duration);
 }
 

@@ -17,6 +17,7 @@ pub mod request_digest;
 pub mod signal;
 pub mod spec;
 pub mod stored;
+pub mod subagent;
 pub mod text;
 pub mod typed;
 

@@ -10,6 +10,7 @@ pub mod convergence;
 mod conversation;
 pub mod debate;
 mod decide;
+mod delegate;
 mod endings;
 mod fold;
 mod free_text;
@@ -38,7 +39,7 @@ use std::sync::Arc;
 use crate::protocol::effect::{Effect, Order, PreparedUse};
 use crate::protocol::event::{ArenaEvent, ToolUse};
 use crate::protocol::message::{Args, Part};
-use crate::protocol::spec::{Rule, Spec};
+use crate::protocol::spec::Spec;
 use crate::protocol::{CallId, Entry, EventRef, Input, SparkId, StopCause};
 
 use budget::Ledger;
@@ -81,7 +82,7 @@ pub struct Session {
     /// Tokens and money.
     ledger: Ledger,
     /// Rules granted by people for the rest of this session.
-    grants: Vec<Rule>,
+    grants: Vec<policy::Grant>,
     /// The workspace's recorded trees.
     checkpoints: Checkpoints,
     /// The entry that made this session a copy; the last of them where it gave a fact anew.

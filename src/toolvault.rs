@@ -119,8 +119,9 @@ impl ToolVault {
         vault.register(Arc::new(glob::Glob))?;
         vault.register(Arc::new(grep::Grep))?;
         vault.register(Arc::new(bash::Bash))?;
-        vault.register(Arc::new(inside::AnsweredInside(Inside::Todo)))?;
-        vault.register(Arc::new(inside::AnsweredInside(Inside::AskUser)))?;
+        for inside in Inside::ALL {
+            vault.register(Arc::new(inside::AnsweredInside(inside)))?;
+        }
         Ok(vault)
     }
 

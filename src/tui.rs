@@ -29,7 +29,7 @@ use ratatui::crossterm::event::KeyEvent;
 
 use crate::host::UndoWish;
 use crate::protocol::spec::PermissionLevel;
-use crate::protocol::{Command, Entry, Signal};
+use crate::protocol::{Command, Entry, Signal, SparkId};
 
 pub use draw::draw;
 pub use keys::{KEYS, KeyRow};
@@ -153,6 +153,8 @@ pub enum Act {
         written: String,
         /// True when it is meant for the turn under way, and a task only if that has ended.
         steers: bool,
+        /// The subagent it is said to; none for the agent the person talks with.
+        to: Option<SparkId>,
     },
     /// Lets others work on the tasks to come, once the flags are found good.
     Mode(ModeRequest),

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use crate::ports::AppendError;
 use crate::protocol::event::{ArenaEvent, HostAsked, PauseCause, SessionPaused, TurnCause};
 use crate::protocol::spec::{Action, Spec};
-use crate::protocol::{CallId, Command, Entry, Fact, Input, Outcome, Work};
+use crate::protocol::{CallId, Command, Entry, EventRef, Fact, Input, Outcome, Work};
 use crate::session::Session;
 
 use super::executor::Executor;
@@ -135,10 +135,8 @@ impl Driver {
                 // A sealed session waits for nothing, and its seal is the last thing it says.
                 Message::Outcome(_) | Message::Asked { .. } if self.session.sealed().is_some() => continue,
                 Message::Asked { asked, answer } => {
-                    if let Some(need) = asked.plan.connection() {
-                        self.executor.asked(asked.call, need.name().into_owned(), answer);
-                    }
-                    (ArenaEvent::HostAsked(asked), None)
+                    entries.extend(self.asked(asked, answer)?);
+                    continue;
                 }
                 Message::Outcome(outcome) => {
                     self.executor.forget(outcome.call, outcome.attempt);
@@ -161,6 +159,21 @@ impl Driver {
             let _ = reply.send(answer);
         }
         committed
+    }
+
+    /// Records what a running call asks, and where its answer goes. A question that is ignored is answered with no.
+    fn asked(
+        &mut self,
+        asked: HostAsked,
+        answer: oneshot::Sender<bool>,
+    ) -> Result<Option<Arc<Entry>>, AppendError> {
+        let call = asked.call;
+        let Ok(fact) = Fact::new(ArenaEvent::HostAsked(asked)) else { return Ok(None) };
+        let entry = self.handle(fact)?;
+        if !entry.is_void() {
+            self.executor.asked(EventRef::fact(entry.seq), call, answer);
+        }
+        Ok(Some(entry))
     }
 
     /// Stamps a fact, with time and redaction and nothing else, and lets the session decide.
@@ -208,7 +221,7 @@ impl Driver {
             match event {
                 ArenaEvent::ParamsDropped(data) => self.executor.learn(&data.model, &data.names),
                 ArenaEvent::HostJudged(data) => {
-                    self.executor.settle(data.call, &data.need, data.action == Action::Allow);
+                    self.executor.settle(data.asked, data.action == Action::Allow);
                 }
                 ArenaEvent::CallCancelled(data) => self.executor.cancel(data.call),
                 ArenaEvent::CallLost(data) => self.executor.cancel(data.call),

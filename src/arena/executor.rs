@@ -17,7 +17,7 @@ use crate::ports::{Asks, Sink, Workers};
 use crate::protocol::effect::{Failure, ModelOrder};
 use crate::protocol::event::{ErrorKind, FailStatus, ModelFailed, ToolStatus};
 use crate::protocol::text::MOST_SHOWN;
-use crate::protocol::{CallId, Effect, Order, Outcome, OutcomeBody, Work};
+use crate::protocol::{CallId, Effect, EventRef, Order, Outcome, OutcomeBody, Work};
 
 use super::driver::Message;
 use super::live::LiveSink;
@@ -127,15 +127,15 @@ impl Executor {
     }
 
     /// Keeps where the answer goes to what a running call asks for.
-    pub fn asked(&mut self, call: CallId, need: String, answer: oneshot::Sender<bool>) {
+    pub fn asked(&mut self, asked: EventRef, call: CallId, answer: oneshot::Sender<bool>) {
         if self.running.contains_key(&call) {
-            self.awaited.add(call, need, answer);
+            self.awaited.add(asked, call, answer);
         }
     }
 
-    /// Tells a running call what was decided on its need.
-    pub fn settle(&mut self, call: CallId, need: &str, is_allowed: bool) {
-        self.awaited.settle(call, need, is_allowed);
+    /// Tells a running call what was decided on what it asked.
+    pub fn settle(&mut self, asked: EventRef, is_allowed: bool) {
+        self.awaited.settle(asked, is_allowed);
     }
 
     /// Tells a call to stop. Its one outcome still comes.

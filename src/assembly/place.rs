@@ -17,17 +17,19 @@ use crate::config::{Config, SandboxKind};
 use crate::eventlog::SessionLog;
 use crate::host_files;
 use crate::ports::{Checks as _, EventLog, Opens, Sandbox, TeamCache};
-use crate::protocol::event::CheckRan;
+use crate::protocol::effect::ToolCall;
+use crate::protocol::event::{CheckRan, PathBase, Plan, PrepareResult, ToolUse};
 use crate::protocol::need::Need;
 use crate::protocol::spec::{
-    Consent, PermissionLevel, Rule, SandboxSpec, Setting, Spec, ToolSpec, WorkspaceSpec,
+    Consent, PermissionLevel, Risk, Rule, SandboxSpec, Setting, Spec, ToolSpec, WorkspaceSpec,
 };
+use crate::protocol::{EventRef, SparkId};
 use crate::sandbox::proof::{self, Stage};
 pub use crate::sandbox::proof::{Proof, Verdict};
 use crate::sandbox::{SandboxChecks, crash_journal};
 use crate::session::Session;
 use crate::session::convergence::Scorers;
-use crate::toolvault::ToolVault;
+use crate::toolvault::{Plans, ToolVault};
 use crate::workspace::WorkspaceStore;
 
 /// What would confine the tools of a new session here, after it was started; how commands get what they see, and what it
@@ -97,6 +99,68 @@ pub async fn prove(config: &Config, kind: SandboxKind) -> Result<(SandboxSpec, V
 /// The tools that every session has.
 pub fn builtin_tools() -> Result<Vec<ToolSpec>, WireError> {
     Ok(ToolVault::builtin().map_err(|error| WireError::Internal(error.to_string()))?.specs())
+}
+
+/// A call in words as a new session here would judge it: what would confine it, and what it needs, or why its tool
+/// refuses it whatever the rules say.
+pub async fn planned(
+    config: &Config,
+    (tool, object): (&str, &str),
+    needs: &[Need],
+) -> Result<(SandboxSpec, Result<Plan, String>), WireError> {
+    let risk = builtin_tools()?.iter().find(|spec| spec.name == tool).map(|spec| spec.risk);
+    if risk.is_none() && config.file().mcp.is_empty() {
+        return Err(WireError::Tool(format!("there is no tool `{tool}`")));
+    }
+    keeps_apart(config, config.workspace())?;
+    let kind = config.sandbox();
+    let read_only = config.permission() == PermissionLevel::Plan && kind != SandboxKind::None;
+    let sandbox = confined(config, Wanted { read_only, ..looked_at(kind, config.workspace()) }).await?;
+    let files = sandbox.files();
+    let plan = |need: Need| {
+        let needs = std::iter::once(need).chain(needs.iter().cloned()).collect();
+        let ((cwd, preview, digest), risk) = (Default::default(), risk.unwrap_or(Risk::Execute));
+        Plan { needs, cwd, preview, risk, digest }
+    };
+    let file = || files.canonical(object).map(|path| PathBase { path, sha256: None });
+    let planned = match risk {
+        Some(Risk::Read) => file().map(|file| plan(Need::Read(file))).map_err(|error| error.to_string()),
+        Some(Risk::Write) => {
+            let file = files.check_write(object).and_then(|()| file());
+            file.map(|file| plan(Need::Write(file))).map_err(|error| error.to_string())
+        }
+        Some(_) => command_planned(&*sandbox, (tool, object), needs).await?,
+        None => Ok(plan(Need::Tool(object.to_owned()))),
+    };
+    sandbox.close().await;
+    Ok((sandbox.spec(), planned))
+}
+
+/// The same for a command line, which its tool reads.
+async fn command_planned(
+    sandbox: &dyn Sandbox,
+    (tool, line): (&str, &str),
+    needs: &[Need],
+) -> Result<Result<Plan, String>, WireError> {
+    let names: Vec<_> = needs.iter().map(Need::name).collect();
+    let call = ToolCall {
+        tool_use: ToolUse { answer: EventRef::fact(0), part: 0 },
+        spark: SparkId(0),
+        tool: tool.to_owned(),
+        args: serde_json::json!({ "command": line, "needs": names, "why": "it is explained" }),
+        bases: Vec::new(),
+        place: None,
+        denied: Vec::new(),
+        hosts: Vec::new(),
+        timeout_ms: 1,
+        output_cap: 0,
+    };
+    let vault = ToolVault::builtin().map_err(|error| WireError::Internal(error.to_string()))?;
+    Ok(match vault.prepare(&call, sandbox, &Plans::default()).await.result {
+        PrepareResult::Ready(plan) => Ok(plan),
+        PrepareResult::Unfit(why) => Err(why),
+        PrepareResult::Unknown(_) => Err("it cannot be prepared".to_owned()),
+    })
 }
 
 /// A sandbox that is only looked at.

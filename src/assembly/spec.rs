@@ -36,23 +36,24 @@ pub(super) fn make(
     let root = config.workspace();
     let crew = wanted.squad.as_ref().map(|wish| Crew::of(config, wish, None, &tools, model_is_wanted));
     let crew = crew.transpose()?;
-    let debaters = match &wanted.debate {
-        Some(plan) => {
-            let ids = plan.personas.iter().chain([&plan.moderator]);
-            ids.map(|id| self::persona(config, id, &tools)).collect::<Result<Vec<_>, _>>()?
-        }
-        None => Vec::new(),
-    };
+    let debaters = wanted.debate.iter().flat_map(|plan| plan.personas.iter().chain([&plan.moderator]));
+    let subagents = config.subagents();
+    let others = debaters.chain(&subagents.personas).map(|id| self::persona(config, id, &tools));
+    let others = others.collect::<Result<Vec<_>, _>>()?;
     let planned = wanted.debate.iter().flat_map(|plan| &plan.models).map(|(_, model)| model.as_str());
     let own = persona.models().chain(crew.iter().flat_map(Crew::models));
-    let own = own.chain(debaters.iter().flat_map(PersonaSpec::models)).chain(planned);
+    let own = own.chain(others.iter().flat_map(PersonaSpec::models)).chain(planned);
+    let own = own.chain(subagents.models.iter().map(String::as_str));
     let models = models(config, default, own)?;
     let (blueprint, roles) = crew.map(|crew| (crew.blueprint, crew.personas)).unzip();
     let mut policy = config.policy();
     policy.add(&wanted.rules);
     let mut personas = vec![persona];
-    let roles = roles.into_iter().flatten().chain(debaters);
-    personas.extend(roles.filter(|role| role.id != personas[0].id).collect::<Vec<_>>());
+    for role in roles.into_iter().flatten().chain(others) {
+        if personas.iter().all(|known| known.id != role.id) {
+            personas.push(role);
+        }
+    }
     let spec = Spec {
         program: PROGRAM.to_owned(),
         seed: uuid::Uuid::now_v7().as_u64_pair().1,

@@ -162,6 +162,7 @@ fn stricter(a: &Limits, b: &Limits) -> Limits {
         model_timeout_ms: a.model_timeout_ms.min(b.model_timeout_ms),
         tool_timeout_ms: a.tool_timeout_ms.min(b.tool_timeout_ms),
         tool_timeout_max_ms: a.tool_timeout_max_ms.min(b.tool_timeout_max_ms),
+        subagents: a.subagents.stricter(&b.subagents),
     }
 }
 

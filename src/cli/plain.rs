@@ -157,6 +157,8 @@ impl Renderer {
         match (one.kind, one.weight) {
             (Kind::Ruling, _) => !self.options.summed_up,
             _ if self.options.full => true,
+            // That the one agent of a turn begins is no news; that a subagent does is.
+            (Kind::Joins, Weight::Aside) => true,
             (Kind::Joins, _) => !matches!(self.mode, None | Some(Mode::Solo)),
             (_, weight) => weight == Weight::News,
         }
@@ -183,8 +185,8 @@ impl Renderer {
             }
             ArenaEvent::SparkIgnited(data) => {
                 let label = match self.mode {
-                    None | Some(Mode::Solo) => data.spark.to_string(),
-                    Some(_) => data.role.clone(),
+                    None | Some(Mode::Solo) if data.delegated.is_none() => data.spark.to_string(),
+                    _ => data.role.clone(),
                 };
                 self.widen_for(&label);
                 self.labels.insert(data.spark, label);

@@ -18,6 +18,7 @@ use crate::config::{Config, ConfigError, Environment, ModelName, Override, Polic
 use crate::host::{Answers, Changes, Host, Instead, LimitChanges, SquadWish, in_shell};
 use crate::library::read_text;
 use crate::protocol::complaint::plain;
+use crate::protocol::need::Need;
 use crate::protocol::spec::{Action, Rule};
 
 /// The most that is taken from standard input, in bytes.
@@ -286,13 +287,7 @@ pub fn rules_of(file: Option<&Path>, permission: &PermissionArgs) -> Result<Vec<
 
 /// The rule of `--allow NEED`.
 fn allowing(need: &str) -> Result<Rule, Failure> {
-    let is_known = match need.split_once(':') {
-        None => matches!(need, "git" | "unconfined"),
-        Some(("port", port)) => port.parse::<u16>().is_ok_and(|port| port != 0),
-        Some(("host" | "tool" | "confirm", name)) => !name.is_empty(),
-        Some(_) => false,
-    };
-    match is_known {
+    match Need::is_pattern(need) {
         true => {
             Ok(Rule { needs: vec![need.to_owned()], ..Rule::named(format!("--allow {need}"), Action::Allow) })
         }
@@ -304,7 +299,17 @@ fn allowing(need: &str) -> Result<Rule, Failure> {
 /// The rules of a policy file.
 pub fn rules_in(path: &Path) -> Result<Vec<Rule>, Failure> {
     let text = named_file(path, MAX_GIVEN_FILE)?;
-    let policy: PolicyFile = toml::from_str(&text).map_err(|error| {
+    /// The same as a configuration has it.
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Configured {
+        policy: PolicyFile,
+    }
+    let read = match text.lines().any(|line| line.trim_start().starts_with("[[policy.rules]]")) {
+        true => toml::from_str(&text).map(|Configured { policy }| policy),
+        false => toml::from_str(&text),
+    };
+    let policy = read.map_err(|error| {
         let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
         Failure::usage(format!("`{}` line {line}: {}", path.display(), plain(error.message())))
             .hint("`agon schema policy` describes such a file")

@@ -25,7 +25,10 @@ pub async fn run(typed: PolicyArgs, environment: Environment, output: Output) ->
         Some(PolicyCommand::Rm { number }) => {
             let file = load(&WorkspaceArgs::default(), environment, output)?.places().kept_rules();
             match kept::remove(&file, number)? {
-                Some(rule) => output.say(&format!("removed rule {number}: {}", rule.name)),
+                Some(rule) => output.say(&format!(
+                    "removed rule {number}: {}; a session that is open keeps it until it ends",
+                    rule.name
+                )),
                 None => {
                     let words = format!("no rule with the number {number} was kept");
                     return Err(
@@ -40,18 +43,25 @@ pub async fn run(typed: PolicyArgs, environment: Environment, output: Output) ->
 
 /// A rule in one line: what it is about.
 fn about(rule: &RuleTable) -> String {
-    let object = rule.command.as_ref().or(rule.path.as_ref());
+    let object = rule.command.as_deref().or(rule.path.as_deref());
     let tool = rule.tool.as_deref().unwrap_or("*");
-    let needs = rule.needs.iter().map(|need| format!(" +{need}"));
-    let place = rule.workspace.iter().map(|root| format!(" in {root}"));
-    let words = needs.chain(place).collect::<String>();
-    format!("{tool}: {}{words}", object.map_or("*", String::as_str))
+    let place = rule.workspace.iter().map(|root| format!(" in {root}")).collect::<String>();
+    match object {
+        // Without a command or a path it covers only these needs.
+        None if !rule.needs.is_empty() => format!("{tool}: {}{place}", rule.needs.join(" ")),
+        object => {
+            let needs = rule.needs.iter().map(|need| format!(" +{need}")).collect::<String>();
+            format!("{tool}: {}{needs}{place}", object.unwrap_or("*"))
+        }
+    }
 }
 
 fn list(config: &Config, json: bool, output: Output) -> Result<(), Failure> {
     let kept = kept::rules(&config.places().kept_rules())?;
     let own: Vec<RuleTable> = config.policy().rules.iter().map(RuleTable::of).collect();
-    let others = own.iter().filter(|rule| kept.iter().all(|kept| kept.name != rule.name));
+    let is_kept =
+        |rule: &RuleTable| kept.iter().any(|kept| *rule == RuleTable { workspace: None, ..kept.clone() });
+    let others = own.iter().filter(|rule| !is_kept(rule));
     let numbered = kept.iter().zip(1..).map(|(rule, number)| (Some(number), rule));
     let rows: Vec<(Option<usize>, &RuleTable)> = numbered.chain(others.map(|rule| (None, rule))).collect();
     if json {
@@ -104,33 +114,31 @@ async fn explained(typed: &ExplainArgs, environment: Environment, output: Output
     super::config::warn(&config, output);
     let rules = plan::rules_of(typed.policy.as_deref(), &typed.permission)?;
     let explained = explain(&config, &call, &rules).await?;
-    let Some(ruling) = explained.ruling() else { return Ok(()) };
     if typed.json {
+        // A tool that refuses comes before every line.
+        let (action, rule, line) = match (explained.ruling(), &explained.refused) {
+            (Some(ruling), _) => (ruling.action, ruling.rule.as_str(), ruling.line as usize + 1),
+            (None, why) => (Action::Deny, why.as_deref().unwrap_or_default(), 0),
+        };
         return output.json(&json!({
-            "tool": call.tool, "object": call.object, "action": word(ruling.action), "rule": ruling.rule,
-            "line": number(ruling.line), "level": explained.level.word(), "sandbox": explained.sandbox,
-            "commands": explained.commands, "opens": explained.opens,
+            "tool": call.tool, "object": call.object, "action": action, "rule": rule, "line": line,
+            "level": explained.level.word(), "sandbox": explained.sandbox, "commands": explained.commands,
+            "opens": explained.opens,
         }));
     }
     output.data(&shown(&words(&explained)))
 }
 
-fn number(line: Line) -> usize {
-    match line {
-        Line::Denied => 1,
-        Line::ReadOnly => 2,
-        Line::Asked => 3,
-        Line::Allowed => 4,
-        Line::Level => 5,
-    }
-}
-
 fn words(explained: &Explained) -> String {
     let needs = explained.needs.iter().map(|need| need.name().into_owned()).collect::<Vec<_>>();
+    if let Some(why) = &explained.refused {
+        let sandbox = &explained.sandbox;
+        return format!("sandbox   {sandbox}\nrefused by the tool, whatever the rules say: {why}\n");
+    }
     let mut out = format!("needs     {}\nsandbox   {}\n", needs.join(", "), explained.sandbox);
     let has_line = explained.needs.iter().any(|need| matches!(need, Need::Command(_)));
     match &explained.commands {
-        Some(commands) => out += &format!("commands  {}\n", commands.join("  |  ")),
+        Some(commands) => out += &format!("commands  `{}`\n", commands.join("`, `")),
         None if has_line => out += "commands  not fully understood: no rule allows it by a pattern\n",
         None => {}
     }
@@ -147,7 +155,7 @@ fn words(explained: &Explained) -> String {
             .as_ref()
             .map_or_else(|| "-".to_owned(), |ruling| format!("{}: {}", word(ruling.action), ruling.rule));
         let mark = if decides == Some(*line) { "   <- decides" } else { "" };
-        out += &format!("{}  {name:<12} {words}{mark}\n", number(*line));
+        out += &format!("{}  {name:<12} {words}{mark}\n", *line as usize + 1);
     }
     let asks = explained.ruling().is_some_and(|ruling| ruling.action == Action::Ask);
     let who = match (asks, explained.opens.as_slice()) {

@@ -347,6 +347,10 @@ impl Watch {
                     false => "",
                 };
                 let yes = if flag.is_empty() || self.show.yes.is_some() { " --yes" } else { "" };
+                if !needs.is_empty() {
+                    let one = format!("hint: agon resume {id}{}  # asks you at the terminal", self.show.held);
+                    self.output.say(&format!("{one}; the next line allows every call with these needs"));
+                }
                 self.output.say(&format!("hint: agon resume {id}{}{needs}{flag}{yes}", self.show.held));
                 Ok(PAUSED)
             }

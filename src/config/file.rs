@@ -6,14 +6,16 @@ use std::num::NonZeroUsize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::config::ConfigError;
 use crate::config::docker::DockerTable;
 use crate::config::mcp::McpTable;
 use crate::config::number::{Dollars, Thousandths};
 use crate::config::policy::RuleTable;
 use crate::protocol::event::ErrorKind;
 use crate::protocol::message::{Effort, Structured};
-use crate::protocol::names::Names;
-use crate::protocol::spec::{Budget, Limits, PermissionLevel, RetrySpec};
+use crate::protocol::names::{Names, complaint_about};
+use crate::protocol::spec::{Budget, Limits, PermissionLevel, RetrySpec, SubagentLimits};
+use crate::protocol::text::is_glob;
 
 /// agon's configuration, in `config.toml` of the user and `.agon/config.toml` of a project.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -32,6 +34,8 @@ pub struct ConfigFile {
     pub permission: Option<PermissionLevel>,
     /// Where sessions stop by themselves.
     pub limits: Option<LimitsTable>,
+    /// What sparks may choose for subagents besides their own persona and model.
+    pub subagents: Option<SubagentsTable>,
     /// How failed model calls are repeated.
     pub retry: Option<RetryTable>,
     /// Who may do what. Rules of all layers apply together; deny wins over ask, ask over allow.
@@ -79,6 +83,26 @@ pub struct LimitsTable {
     pub tool_timeout_ms: Option<u64>,
     /// Milliseconds a command may ask for with `timeout_ms`; default 600000.
     pub tool_timeout_max_ms: Option<u64>,
+    /// Subagents of one turn; default 32.
+    pub subagents: Option<u32>,
+    /// Subagents that one spark has at work at once; default 4.
+    pub subagents_at_once: Option<u32>,
+    /// How often a task is passed on: 1 lets the sparks that work for you delegate, 0 none; default 1.
+    pub subagent_depth: Option<u32>,
+    /// Model calls of one subagent; default 50.
+    pub subagent_steps: Option<u32>,
+}
+
+/// What sparks may choose for subagents besides their own persona and model.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SubagentsTable {
+    /// Personas, by id.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub personas: Vec<String>,
+    /// Models, as `PROVIDER/MODEL`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<String>,
 }
 
 /// Tokens and money that a part of a session may use.
@@ -110,6 +134,12 @@ impl From<LimitsTable> for Limits {
             model_timeout_ms: written.model_timeout_ms.unwrap_or(defaults.model_timeout_ms),
             tool_timeout_ms: written.tool_timeout_ms.unwrap_or(defaults.tool_timeout_ms),
             tool_timeout_max_ms: written.tool_timeout_max_ms.unwrap_or(defaults.tool_timeout_max_ms),
+            subagents: SubagentLimits {
+                total: written.subagents.unwrap_or(defaults.subagents.total),
+                at_once: written.subagents_at_once.unwrap_or(defaults.subagents.at_once).max(1),
+                depth: written.subagent_depth.unwrap_or(defaults.subagents.depth),
+                max_steps: written.subagent_steps.unwrap_or(defaults.subagents.max_steps).max(1),
+            },
         }
     }
 }
@@ -149,6 +179,18 @@ pub struct NamesTable {
     /// `policy.defaults` is false.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secret: Vec<String>,
+}
+
+impl NamesTable {
+    /// Names that are none. One that is no glob by itself would change what the others mean.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let secret = self.secret.iter().filter(|name| !is_glob(name));
+        let secret = secret.map(|name| ("secret", name, "it is not a glob pattern"));
+        let protected = self.protected.iter();
+        let protected = protected.filter_map(|name| Some(("protected", name, complaint_about(name)?)));
+        let fault = secret.chain(protected).next();
+        fault.map_or(Ok(()), |(list, name, why)| Err(ConfigError::BadName { list, name: name.clone(), why }))
+    }
 }
 
 /// Which folders agents may work in.
@@ -327,6 +369,10 @@ impl ConfigFile {
                 model_timeout_ms: Some(limits.model_timeout_ms),
                 tool_timeout_ms: Some(limits.tool_timeout_ms),
                 tool_timeout_max_ms: Some(limits.tool_timeout_max_ms),
+                subagents: Some(limits.subagents.total),
+                subagents_at_once: Some(limits.subagents.at_once),
+                subagent_depth: Some(limits.subagents.depth),
+                subagent_steps: Some(limits.subagents.max_steps),
                 ..LimitsTable::default()
             }),
             retry: Some(RetryTable {

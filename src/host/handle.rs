@@ -16,7 +16,7 @@ use crate::ports::Head;
 use crate::projection::Board;
 use crate::projection::board::OpenApproval;
 use crate::protocol::spec::{Mode, PermissionLevel, SandboxSpec, Setting, Spec};
-use crate::protocol::{ArenaEvent, CallId, Command, Entry, StopCause};
+use crate::protocol::{ArenaEvent, CallId, Command, Entry, SparkId, StopCause};
 
 /// How long a session that is left may take to end what it runs.
 const PARTING: Duration = Duration::from_secs(8);
@@ -200,15 +200,16 @@ impl Handle {
         self.0.state.look(|board| board.approvals.clone())
     }
 
-    /// What a person's words do while a turn is open: answer the oldest question, else they are said to the agent.
-    pub fn said(&self, text: String, by: &str) -> Command {
-        self.0.state.look(|board| match board.questions().next() {
+    /// What a person's words do while a turn is open: they are said to a spark, or answer the oldest question, else they
+    /// are said to the agent.
+    pub fn said(&self, text: String, to: Option<SparkId>, by: &str) -> Command {
+        self.0.state.look(|board| match board.questions().next().filter(|_| to.is_none()) {
             Some(open) => Command::Reply {
                 call: open.call,
                 text: open.asked.answer(&text).to_owned(),
                 by: by.to_owned(),
             },
-            None => Command::Steer { spark: None, text },
+            None => Command::Steer { spark: to, text },
         })
     }
 

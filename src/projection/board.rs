@@ -86,7 +86,7 @@ pub struct Board {
     pub work: Option<WorkJudged>,
     /// The event that holds the last closed turn's answer.
     pub answer: Option<EventRef>,
-    /// A row per spark, in order of ignition.
+    /// A row per spark, in order of ignition, subagents below the spark they work for.
     pub sparks: Vec<SparkRow>,
     /// Approvals that wait for an answer, oldest first.
     pub approvals: Vec<OpenApproval>,
@@ -372,13 +372,16 @@ impl Board {
         if self.sparks.last().is_some_and(|last| last.spark >= data.spark) {
             self.sparks.retain(|row| row.spark != data.spark);
         }
-        self.sparks.push(SparkRow {
-            spark: data.spark,
-            role: data.role.clone(),
-            model: data.model.clone(),
-            started,
-            ended: None,
+        let (spark, role, model) = (data.spark, data.role.clone(), data.model.clone());
+        let row = SparkRow { spark, role, delegated: data.delegated.clone(), model, started, ended: None };
+        // A subagent's row is below its parent's, after those that began before it.
+        let parent = row.delegated.as_ref().map(|delegated| delegated.parent);
+        let above = parent.and_then(|parent| self.sparks.iter().position(|known| known.spark == parent));
+        let place = above.map_or(self.sparks.len(), |above| {
+            let below = self.sparks[above + 1..].iter().take_while(|known| known.depth() >= row.depth());
+            above + 1 + below.count()
         });
+        self.sparks.insert(place, row);
     }
 
     /// Findings keep their id from one review to the next; the newest words stand.

@@ -187,9 +187,17 @@ impl OpenCalls {
         open().max_by_key(|open| open.urgency()).map(|most| (most.ordered, open().count() - 1))
     }
 
-    /// True while anything is done: a question and the turn's clock only wait.
+    /// True while anything is done: a question, a call that asks for a connection and the turn's clock only wait.
     pub fn is_working(&self) -> bool {
-        self.calls.values().any(|open| !open.waits_for_people() && !open.is_clock())
+        let asks = |tool_use: ToolUse| {
+            let of = |open: &OpenCall| matches!(&open.order, Order::Ask(ask) if ask.tool_use == tool_use);
+            self.calls.values().any(of)
+        };
+        let waits = |open: &OpenCall| match &open.order {
+            Order::Tool(call) => asks(call.tool_use),
+            _ => open.waits_for_people() || open.is_clock(),
+        };
+        self.calls.values().any(|open| !waits(open))
     }
 
     /// The questions that wait for an answer, the oldest first.
@@ -368,7 +376,7 @@ impl OpenCalls {
 
 /// What a tool call is about, from its arguments alone: the best known argument, else the first text.
 pub fn target(args: &Args) -> String {
-    const TELLING: [&str; 7] = ["command", "path", "file", "pattern", "query", "url", "name"];
+    const TELLING: [&str; 8] = ["command", "path", "file", "pattern", "query", "url", "task", "name"];
     let text = match args {
         Args::Broken(text) => Some(text.as_str()),
         Args::Json(Value::Object(map)) => TELLING

@@ -60,6 +60,8 @@ pub struct SparkCosts {
     pub model: String,
     /// The turn it began to work in.
     pub turn: u32,
+    /// The spark whose subagent it is.
+    pub parent: Option<SparkId>,
     /// What it used.
     pub tally: Tally,
 }
@@ -71,6 +73,8 @@ pub enum Scope {
     Turn(u32),
     /// One spark.
     Spark(SparkId),
+    /// One spark with all of its subagents.
+    WithSubagents(SparkId),
     /// One role.
     Role(String),
     /// One model.
@@ -188,6 +192,20 @@ impl Costs {
         rows
     }
 
+    /// What a spark used with all of its subagents; none for one that has none.
+    pub fn with_subagents(&self, spark: SparkId) -> Option<Tally> {
+        let mut all = self.sparks.get(&spark)?.tally;
+        let mut below = std::collections::BTreeSet::from([spark]);
+        // Subagents begin after the spark they work for.
+        for (id, costs) in self.sparks.range(spark..) {
+            if costs.parent.is_some_and(|parent| below.contains(&parent)) {
+                below.insert(*id);
+                all = all.and(&costs.tally);
+            }
+        }
+        (below.len() > 1).then_some(all)
+    }
+
     /// Drops the rows of sparks before this one; the totals, the models and the roles keep what they used.
     pub fn forget(&mut self, oldest: SparkId) {
         self.sparks.retain(|spark, _| *spark >= oldest);
@@ -219,7 +237,7 @@ impl Costs {
     /// The sheet: the sparks of the only turn, or a row for each of several; roles where one of them had several sparks,
     /// models, then everything.
     pub fn rows(&self) -> Vec<CostRow> {
-        let sparks = self.sparks.iter().map(|(spark, costs)| (Scope::Spark(*spark), costs.tally));
+        let sparks = self.sparks.keys().flat_map(|spark| self.rows_of_spark(*spark));
         let sparks = sparks.filter(|_| self.turns.len() < 2);
         let turns = self.turns.iter().map(|(turn, (_, tally))| (Scope::Turn(*turn), *tally));
         let turns = turns.filter(|_| self.turns.len() > 1);
@@ -235,8 +253,15 @@ impl Costs {
     pub fn rows_of(&self, turn: u32) -> Option<Vec<CostRow>> {
         let (_, whole) = self.turns.get(&turn)?;
         let sparks = self.sparks.iter().filter(|(_, costs)| costs.turn == turn);
-        let rows = sparks.map(|(spark, costs)| CostRow { scope: Scope::Spark(*spark), tally: costs.tally });
+        let rows = sparks.flat_map(|(spark, _)| self.rows_of_spark(*spark));
+        let rows = rows.map(|(scope, tally)| CostRow { scope, tally });
         Some(rows.chain([CostRow { scope: Scope::Turn(turn), tally: *whole }]).collect())
+    }
+
+    /// A spark's own row, then that of all that works for it.
+    fn rows_of_spark(&self, spark: SparkId) -> impl Iterator<Item = (Scope, Tally)> {
+        let own = self.sparks.get(&spark).map(|costs| (Scope::Spark(spark), costs.tally));
+        own.into_iter().chain(self.with_subagents(spark).map(|all| (Scope::WithSubagents(spark), all)))
     }
 
     /// The sheet of an agent by its role or number (`spark-3`), then their sum. None without such an agent.
@@ -272,6 +297,7 @@ impl Costs {
                 costs.persona.clone_from(&data.persona);
                 costs.model.clone_from(&data.model);
                 costs.turn = turn;
+                costs.parent = data.delegated.as_ref().map(|delegated| delegated.parent);
             }
             E::ModelCalled(data) => {
                 self.sparks.entry(data.spark).or_default().model.clone_from(&data.model);

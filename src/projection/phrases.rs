@@ -170,19 +170,8 @@ pub fn dropped(data: &ParamsDropped) -> String {
 /// Why a turn or a spark ended.
 pub fn turn_cause(cause: TurnCause) -> &'static str {
     match cause {
-        TurnCause::Done => "done",
-        TurnCause::EmptyAnswer => "the model said nothing",
-        TurnCause::BadAnswer => "the answer did not fit its schema",
-        TurnCause::Refused => "the model refused",
-        TurnCause::Truncated => "the answer was cut at the output limit (`max_output`)",
-        TurnCause::ModelFailed => "the model call failed",
-        TurnCause::ContextFull => "the context window is full, and a summary would free too little",
-        TurnCause::Loop => "it went in circles",
-        TurnCause::Limit => "a limit was reached",
-        TurnCause::Interrupted => "interrupted",
-        TurnCause::Stopped => "stopped",
-        TurnCause::Incomplete => "not done",
         TurnCause::Unknown(_) => NEWER,
+        known => known.words(),
     }
 }
 
@@ -267,6 +256,7 @@ pub fn notice(notice: Notice) -> &'static str {
         Notice::Interrupted => "interrupted answer",
         Notice::Planning => "level plan",
         Notice::Apart => "earlier chat",
+        Notice::Subagent => "subagent",
         Notice::Unknown(_) => NEWER,
     }
 }

@@ -323,7 +323,7 @@ impl ArenaEvent {
             E::TurnOpened(data) => Telling::new(Kind::Turn, data.turn.to_string()),
             E::TurnClosed(data) => session::closed(data),
             E::SessionSealed(data) => session::sealed(data),
-            E::SparkIgnited(data) => return session::ignited(data),
+            E::SparkIgnited(data) => return session::ignited(data, scene),
             E::SparkCompleted(data) => session::completed(data),
             E::ModelCalled(data) => model::called(data),
             E::RetryScheduled(data) => model::retried(data),

@@ -170,6 +170,14 @@ pub fn misfits(schema: &Value, text: &str) -> Vec<String> {
     validator.iter_errors(&parsed).take(20).map(|error| told.words(&error)).collect()
 }
 
+/// Why something is no JSON Schema that answers can be held against.
+pub fn is_schema(schema: &Value) -> Result<(), String> {
+    if !schema.is_object() {
+        return Err("it is not an object".to_owned());
+    }
+    jsonschema::validator_for(schema).map(drop).map_err(|error| error.to_string())
+}
+
 /// True for JSON of any kind, in a code fence or without.
 pub fn is_json(text: &str) -> bool {
     serde_json::from_str::<Value>(unfenced(text)).is_ok()

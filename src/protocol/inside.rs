@@ -2,18 +2,27 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::protocol::EventRef;
 use crate::protocol::event::{ArenaEvent, ToolAnswered};
 use crate::protocol::expand::Lookup;
 use crate::protocol::message::{Args, Part};
+use crate::protocol::spec::PermissionLevel;
 use crate::protocol::stored::stored;
+use crate::protocol::subagent::account;
 
 /// Most points of a list, and most choices of a question.
 const MOST: usize = 50;
 
 /// Most bytes of a text in one of them.
 const LONGEST: usize = 4_000;
+
+/// Most bytes of a subagent's task.
+const LONGEST_TASK: usize = 64 * 1024;
+
+/// Most characters of a subagent's name.
+const LONGEST_NAME: usize = 24;
 
 stored! {
     /// What a tool that agon answers itself does.
@@ -23,6 +32,8 @@ stored! {
         Todo,
         /// Asks the person.
         AskUser,
+        /// Gives a task to a subagent.
+        Spawn,
     }
 }
 
@@ -68,6 +79,35 @@ pub struct Question {
     pub choices: Vec<String>,
 }
 
+/// A task for a subagent: the arguments of `spawn`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Spawn {
+    /// The whole task: the subagent sees nothing of this conversation.
+    pub task: String,
+    /// A short name under which the person sees it, such as `tests`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Its persona; yours when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub persona: Option<String>,
+    /// Its model, `PROVIDER/MODEL`; its persona's or yours when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The tools of yours that it gets: names, families and patterns; all that only look when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<String>>,
+    /// Its permission level, no higher than yours; yours when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permission: Option<PermissionLevel>,
+    /// Model calls it may make at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_steps: Option<u32>,
+    /// JSON Schema that its answer must fit; words when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Value>,
+}
+
 /// A call that agon answers itself, by its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InsideCall {
@@ -75,14 +115,20 @@ pub enum InsideCall {
     Todo(Todo),
     /// Of `ask_user`.
     AskUser(Question),
+    /// Of `spawn`.
+    Spawn(Box<Spawn>),
 }
 
 impl Inside {
+    /// Those that this program knows.
+    pub const ALL: [Inside; 3] = [Inside::Todo, Inside::AskUser, Inside::Spawn];
+
     /// The name of the built-in tool.
     pub fn name(self) -> &'static str {
         match self {
             Inside::Todo => "todo",
             Inside::AskUser => "ask_user",
+            Inside::Spawn => "spawn",
             Inside::Unknown(word) => word.text(),
         }
     }
@@ -94,6 +140,7 @@ impl Inside {
         let call = match self {
             Inside::Todo => Todo::deserialize(args).map(InsideCall::Todo).map_err(misfit)?,
             Inside::AskUser => Question::deserialize(args).map(InsideCall::AskUser).map_err(misfit)?,
+            Inside::Spawn => Spawn::deserialize(args).map(Box::new).map(InsideCall::Spawn).map_err(misfit)?,
             Inside::Unknown(_) => return Err("this agon does not know the tool".to_owned()),
         };
         call.check().map(|()| call)
@@ -103,11 +150,12 @@ impl Inside {
 impl InsideCall {
     /// A recorded call of a built-in tool, by its name; none for any other.
     pub fn named(tool: &str, args: &Args) -> Option<Self> {
-        [Inside::Todo, Inside::AskUser].into_iter().find(|inside| inside.name() == tool)?.read(args).ok()
+        Inside::ALL.into_iter().find(|inside| inside.name() == tool)?.read(args).ok()
     }
 
     fn check(&self) -> Result<(), String> {
         let texts: Vec<&str> = match self {
+            InsideCall::Spawn(spawn) => return spawn.check(),
             InsideCall::Todo(list) => list.items.iter().map(|item| item.text.as_str()).collect(),
             InsideCall::AskUser(asked) => {
                 std::iter::once(&asked.question).chain(&asked.choices).map(String::as_str).collect()
@@ -166,15 +214,40 @@ impl Question {
     }
 }
 
+impl Spawn {
+    fn check(&self) -> Result<(), String> {
+        if self.task.trim().is_empty() || self.task.len() > LONGEST_TASK {
+            return Err(format!("the task must have 1 to {LONGEST_TASK} bytes"));
+        }
+        if self.max_steps == Some(0) {
+            return Err("`max_steps` must be at least 1".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Its name as a part of what the person sees: letters, digits and dashes.
+    pub fn short_name(&self) -> Option<String> {
+        let plain = |c: char| if c.is_alphanumeric() || c == '_' { c } else { '-' };
+        let name: String = self.name.as_deref()?.trim().chars().take(LONGEST_NAME).map(plain).collect();
+        Some(name.trim_matches('-').to_owned()).filter(|name| !name.is_empty())
+    }
+
+    /// Where the task is in the answer that holds this part.
+    pub fn pointer(part: u16) -> String {
+        format!("/body/message/{part}/call/args/json/task")
+    }
+}
+
 /// What the result of such a call says.
 pub fn words(answered: &ToolAnswered, lookup: Lookup<'_>) -> Option<String> {
     let answer = lookup(answered.from)?;
     match answer {
         ArenaEvent::QuestionAnswered(data) => Some(data.text.clone()),
+        ArenaEvent::SparkCompleted(data) => Some(account(data, lookup)),
         ArenaEvent::ModelAnswered(_) => {
             match call_of(answered.tool_use.answer, answered.tool_use.part, lookup)? {
                 InsideCall::Todo(list) => Some(list.words()),
-                InsideCall::AskUser(_) => None,
+                InsideCall::AskUser(_) | InsideCall::Spawn(_) => None,
             }
         }
         _ => None,

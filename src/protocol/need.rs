@@ -60,6 +60,16 @@ impl Need {
         }
     }
 
+    /// Whether a rule's pattern is one of needs that there are: `git`, `unconfined`, `host:NAME`, `port:N`,
+    /// `tool:SERVER/TOOL`, `confirm:SERVER/TOOL`.
+    pub fn is_pattern(pattern: &str) -> bool {
+        match pattern.split_once(':') {
+            None => matches!(pattern, "git" | "unconfined"),
+            Some(("port", port)) => port.contains(WILDCARDS) || port.parse().is_ok_and(|port: u16| port != 0),
+            Some((kind, name)) => matches!(kind, "host" | "tool" | "confirm") && !name.is_empty(),
+        }
+    }
+
     /// The least risk of a call with this need; none where that is for its tool to say.
     pub fn risk(&self) -> Option<Risk> {
         match self {
@@ -88,6 +98,9 @@ impl Need {
         }
     }
 }
+
+/// What makes a pattern more than a name.
+pub const WILDCARDS: [char; 4] = ['*', '?', '[', '{'];
 
 /// A name or an address, and nothing that a pattern or a URL has besides.
 fn is_host(host: &str) -> bool {

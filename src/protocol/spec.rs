@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::protocol::event::ErrorKind;
 use crate::protocol::message::{Effort, Structured, Usage};
 use crate::protocol::stored::stored;
-pub use limits::{ANY_STEPS, Budget, Limits, RetrySpec};
+pub use limits::{ANY_STEPS, Budget, Limits, RetrySpec, SubagentLimits};
 pub use place::{Consent, RolePlace, SandboxSpec, WorkspaceSpec};
 pub use policy::{Action, PermissionLevel, Policy, Rule};
 pub use tools::{Family, OF_A_SERVER, ToolSpec, is_chosen, names_tools};

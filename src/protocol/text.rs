@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use globset::{GlobBuilder, GlobMatcher};
+
 /// Most bytes of a text that agon chooses (a result, a check's output, a mention) that a model is shown.
 pub const MOST_SHOWN: usize = 64 * 1024;
 
@@ -89,6 +91,22 @@ pub fn words_of_others(text: &str) -> String {
     let text = text.trim().replace("\r\n", "\n");
     let lines: Vec<&str> = text.split(is_end).map(str::trim_end).collect();
     lines.join("\n> ").replace("\n> \n", "\n>\n")
+}
+
+/// The glob of a rule: `*` matches everything, separators included.
+pub fn glob(pattern: &str, folds_case: bool) -> Result<GlobMatcher, globset::Error> {
+    GlobBuilder::new(pattern)
+        .literal_separator(false)
+        .backslash_escape(true)
+        .empty_alternates(true)
+        .case_insensitive(folds_case)
+        .build()
+        .map(|glob| glob.compile_matcher())
+}
+
+/// True for a pattern that is a whole glob: put among others it changes none of them.
+pub fn is_glob(pattern: &str) -> bool {
+    globset::Glob::new(pattern).is_ok()
 }
 
 /// A glob pattern that matches exactly this text. `globset::escape` leaves the backslash and the comma alone.

@@ -219,6 +219,9 @@ impl LocalSandbox {
         if let Some(name) = opens.names().next().filter(|_| self.options.read_only) {
             return Some(format!("`{name}` is not available: the workspace is read-only here"));
         }
+        if opens.ports.contains(&network::PORT) {
+            return Some(format!("`port:{}` is not available: agon's proxy listens there", network::PORT));
+        }
         let why = self.git_place().err().filter(|_| opens.git && self.has_namespaces)?;
         Some(format!("`git` is not available: {why}"))
     }
@@ -389,7 +392,8 @@ impl LocalSandbox {
         let call = keeps.then(|| self.keeper.begin(&self.found)).transpose()?;
         // Where the workspace is read-only no need is opened, so no person is asked.
         let asks = live.asks().filter(|_| !self.options.read_only);
-        let network = || CallNetwork::of(&exec, &self.options.wire, &self.view.origins, asks);
+        let network =
+            || CallNetwork::of(&exec, &self.options.wire, &self.view.origins, asks, self.options.read_only);
         let network = self.has_namespaces.then(network).transpose()?;
         let (network, live) = (network.as_ref(), &MaskedLive(live, network.as_ref()));
         let mut plan = self.plan(&exec, &directory, more, network);

@@ -11,17 +11,15 @@ mod tally;
 mod tunnel;
 pub mod upstream;
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use base64::Engine;
-use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, Shared};
+use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
@@ -66,8 +64,9 @@ impl Wire for SystemWire {
     }
 }
 
-/// Puts a host without a rule, and what the client calls itself, to a person.
-pub type Asker = Box<dyn Fn(&Target, Option<&str>) -> BoxFuture<'static, bool> + Send + Sync>;
+/// Puts a host without a rule, and what the client calls itself, to a person. Its future is dropped with the connection
+/// that waits; none where the call has asked about too many.
+pub type Asker = Box<dyn Fn(&Target, Option<&str>) -> BoxFuture<'static, Option<bool>> + Send + Sync>;
 
 /// Why a connection is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +75,7 @@ pub enum Refusal {
     NoRule,
     /// It was asked about and not allowed.
     NotAllowed,
-    /// It was asked about, and the call ended before the answer.
+    /// It was asked about, and no connection waited for the answer.
     Unanswered,
     /// A rule denies it.
     Denied,
@@ -100,7 +99,9 @@ impl Refusal {
         match self {
             Refusal::NoRule => format!("no rule allows it; {}", how()),
             Refusal::NotAllowed => "it was asked about and not allowed".to_owned(),
-            Refusal::Unanswered => format!("it was asked about, and the command ended first; {}", how()),
+            Refusal::Unanswered => {
+                format!("it was asked about, and the command did not wait for the answer; {}", how())
+            }
             Refusal::Denied => "a rule denies it".to_owned(),
             Refusal::Closed(address, what) => {
                 let own = Target { host: address.to_string(), port: target.port };
@@ -122,8 +123,6 @@ pub struct Proxy {
     tally: Tally,
     asker: Option<Asker>,
     upstream: Option<Upstream>,
-    /// Answers of a person by need, each asked for once in a call.
-    answers: Mutex<BTreeMap<String, Shared<BoxFuture<'static, bool>>>>,
 }
 
 /// Serves each connection, a limited number of them at a time.
@@ -168,8 +167,7 @@ impl Proxy {
             return Err("no random token for the proxy is available".to_owned());
         }
         let token = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        let (tally, answers, upstream) = (Tally::default(), Mutex::default(), None);
-        Ok(Proxy { rules, token, wire, tally, asker, upstream, answers })
+        Ok(Proxy { rules, token, wire, tally: Tally::default(), asker, upstream: None })
     }
 
     /// The same, with hosts reached through the user's own proxy.
@@ -224,7 +222,8 @@ impl Proxy {
     }
 
     async fn connect(&self, target: &Target, client: Option<&str>) -> Result<Counted, Refusal> {
-        match self.rules.judge(target) {
+        let said = self.rules.judge(target);
+        match said {
             Verdict::Deny => return Err(Refusal::Denied),
             Verdict::Ask => self.ask(target, client).await?,
             Verdict::Allow => {}
@@ -238,8 +237,12 @@ impl Proxy {
             None => self.resolve(&target.host).await?,
         };
         let mut refusal = Refusal::Unreachable("its name has no address".to_owned());
+        // A person who was asked about an address has named it.
+        let is_named = said == Verdict::Ask && target.address().is_some();
         for address in addresses {
-            if let Err(what) = self.rules.may_connect(target, address) {
+            if let Err(what) = self.rules.may_connect(target, address)
+                && !is_named
+            {
                 refusal = Refusal::Closed(address.to_canonical(), what);
                 continue;
             }
@@ -280,17 +283,17 @@ impl Proxy {
         }
     }
 
-    /// Goes on once a person allows it. Connections for one need share the answer.
+    /// Goes on once a person allows it.
     async fn ask(&self, target: &Target, client: Option<&str>) -> Result<(), Refusal> {
         let asker = self.asker.as_ref().ok_or(Refusal::NoRule)?;
-        let answer = {
-            let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-            answers.entry(target.need()).or_insert_with(|| asker(target, client).shared()).clone()
-        };
         // Said of it until there is an answer, which may come too late.
         self.tally.refused(target, Some(Refusal::Unanswered));
-        let is_allowed = answer.await;
+        let answer = asker(target, client).await;
         self.tally.refused(target, None);
-        is_allowed.then_some(()).ok_or(Refusal::NotAllowed)
+        match answer {
+            Some(true) => Ok(()),
+            Some(false) => Err(Refusal::NotAllowed),
+            None => Err(Refusal::NoRule),
+        }
     }
 }

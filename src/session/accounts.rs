@@ -61,9 +61,9 @@ impl Session {
         accounts
     }
 
-    /// The sparks whose budgets a call of this one uses: itself first.
+    /// The sparks whose budgets a call of this one uses: itself first, then those that it works for.
     pub(super) fn lineage(&self, id: SparkId) -> Vec<SparkId> {
-        vec![id]
+        std::iter::successors(Some(id), |id| self.delegated(*id).map(|own| own.parent)).collect()
     }
 
     /// How much output every budget leaves for a call, or the limit that refuses it.

@@ -16,6 +16,9 @@ impl Session {
         let runs = matches!(&open.order, Order::Tool(order) if order.tool_use == data.tool_use);
         match data.plan.connection() {
             None => Err("it asks for something else than a host".to_owned()),
+            Some(host) if host.name().contains("[secret:") => {
+                Err("the name of the host holds a secret".to_owned())
+            }
             Some(_) if !runs => Err(format!("{} was ordered for something else", data.call)),
             Some(_) if open.attempt != data.attempt || open.cancelled => {
                 Err(format!("attempt {} of {} is not under way", data.attempt, data.call))

@@ -4,7 +4,7 @@ use crate::protocol::event::{ArenaEvent, ModelReply, Notice, Purpose, RequestPar
 use crate::protocol::expand::{Lookup, text_in_spec};
 use crate::protocol::inside;
 use crate::protocol::message::{Args, ImagePart, Part, Role, ToolDecl};
-use crate::protocol::spec::{Family, Mode, ModelSpec, ToolSpec, is_chosen};
+use crate::protocol::spec::{Family, ModelSpec, ToolSpec, is_chosen};
 use crate::protocol::{EventRef, SparkId};
 
 use super::Session;
@@ -57,12 +57,13 @@ impl Session {
         let offered = self.spec.as_ref().and_then(|spec| spec.offered.as_deref());
         let is_named = allowed.is_some() || offered.is_some();
         let is_small = self.model_spec(&spark.model).is_some_and(|model| model.context < SMALL);
-        // A person is asked, and a list is shown, by the one agent they talk with.
-        let is_alone = self.turn.as_ref().is_none_or(|turn| turn.mode == Mode::Solo);
+        let depth = spark.delegated.as_ref().map_or(0, |delegated| delegated.depth);
+        let above = self.tools_above(spark);
         let is_offered = move |tool: &ToolSpec| {
             offered.is_none_or(|list| is_chosen(list, tool))
                 && allowed.as_ref().is_none_or(|list| is_chosen(list, tool))
-                && (is_alone || tool.inside.is_none())
+                && above.as_ref().is_none_or(|list| list.contains(&tool.name.as_str()))
+                && tool.inside.is_none_or(|inside| self.answers_inside(inside, depth))
                 && (is_named || !is_small || is_basic(tool))
         };
         let tools = self.spec.iter().flat_map(|spec| &spec.tools);
@@ -77,7 +78,7 @@ impl Session {
         };
         let Some(spark) = self.sparks.get(&id) else { return };
         let transcript = spark.transcript();
-        let hidden = self.hidden(&transcript, &model);
+        let hidden = self.hidden(&transcript, &model, self.task_of(id));
         let shown = transcript.iter().zip(&hidden).take(end).filter(|(_, hidden)| !**hidden);
         let shown: Vec<Item> = shown.map(|(item, _)| item.clone()).collect();
         let bytes = self.bytes_in(&shown) + self.tool_bytes(spark);
@@ -92,8 +93,7 @@ impl Session {
 
     /// Which messages are too large to be shown even to whoever summarises them, with the call or result that each
     /// belongs to. By bytes alone: what a summary covers is worked out twice, before its call and after.
-    fn hidden(&self, transcript: &[Item], model: &ModelSpec) -> Vec<bool> {
-        let prompt = self.turn.as_ref().map(|turn| turn.prompt);
+    fn hidden(&self, transcript: &[Item], model: &ModelSpec, task: Option<EventRef>) -> Vec<bool> {
         let mut hidden = vec![false; transcript.len()];
         let mut group = 0;
         for (i, item) in transcript.iter().enumerate() {
@@ -101,7 +101,7 @@ impl Session {
                 group = i;
             }
             let is_large = self.bytes_in([item]) > model.context.saturating_mul(2);
-            hidden[i] = (i > group && hidden[group]) || (is_large && self.is_coverable(item, prompt));
+            hidden[i] = (i > group && hidden[group]) || (is_large && self.is_coverable(item, task));
             if hidden[i] {
                 hidden[group..i].fill(true);
             }
@@ -119,8 +119,8 @@ impl Session {
             return None;
         }
         let all = spark.transcript();
-        let hidden = self.hidden(&all, &model);
-        let prompt = self.turn.as_ref().map(|turn| turn.prompt);
+        let task = self.task_of(id);
+        let hidden = self.hidden(&all, &model, task);
         let estimate = |bytes, messages| self.ledger.estimate(&model.name, bytes, messages);
         let sizes: Vec<u64> = all.iter().map(|item| estimate(self.bytes_in([item]), 1)).collect();
         let sum = |range: std::ops::Range<usize>, counts: &dyn Fn(usize) -> bool| -> u64 {
@@ -129,7 +129,7 @@ impl Session {
         let tools = estimate(self.tool_bytes(spark), 2);
         let (summary, len) = (of_summary(&model), all.len());
         let room = model.context.saturating_sub(summary + tools);
-        let is_covered = |i: usize| all.get(i).is_some_and(|item| self.is_coverable(item, prompt));
+        let is_covered = |i: usize| all.get(i).is_some_and(|item| self.is_coverable(item, task));
         // What the next request would hold: what no summary covers, the summary, and room for an answer.
         let queue = estimate(self.bytes_in(&spark.queue), spark.queue.len() as u64);
         let answer = self.output_limit(id, &model).min(model.context / 4);
@@ -139,7 +139,7 @@ impl Session {
             return None;
         }
         let is_new = |item: &&Item| {
-            self.is_coverable(item, prompt)
+            self.is_coverable(item, task)
                 && !matches!(self.event(item.part.from), Some(ArenaEvent::ContextCompacted(_)))
         };
         let first = all.iter().position(|item| is_new(&item))?;
@@ -154,9 +154,9 @@ impl Session {
         end.or(ends.last()).map(|end| (model.clone(), *end))
     }
 
-    /// The person's task of this turn, persona and instructions always stay.
-    fn is_coverable(&self, item: &Item, prompt: Option<EventRef>) -> bool {
-        !item.is_pinned() && Some(item.part.from) != prompt
+    /// The task, persona and instructions always stay.
+    fn is_coverable(&self, item: &Item, task: Option<EventRef>) -> bool {
+        !item.is_pinned() && Some(item.part.from) != task
     }
 
     /// What a finished summary stands for: everything its request showed that may be dropped, and what was too large
@@ -165,17 +165,17 @@ impl Session {
         let (Some(spark), Some(model)) = (self.sparks.get(&id), self.model_spec(model)) else {
             return Vec::new();
         };
-        let prompt = self.turn.as_ref().map(|turn| turn.prompt);
+        let task = self.task_of(id);
         let shown = parts.split_last().map(|(_, shown)| shown).unwrap_or_default();
         let transcript = spark.transcript();
-        let hidden = self.hidden(&transcript, model);
+        let hidden = self.hidden(&transcript, model, task);
         let last = transcript.iter().rposition(|item| shown.contains(&item.part));
         let from = last.map_or(0, |last| last + 1);
         let more = hidden.iter().skip(from).take_while(|hidden| **hidden).count();
         let items = transcript.iter().zip(&hidden).take(from + more);
         items
             .filter(|(item, hidden)| **hidden || shown.contains(&item.part))
-            .filter(|(item, _)| self.is_coverable(item, prompt))
+            .filter(|(item, _)| self.is_coverable(item, task))
             .map(|(item, _)| item.part.from)
             .collect()
     }

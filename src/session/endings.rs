@@ -17,6 +17,7 @@ impl Session {
         turn.and_then(|turn| turn.stopping)
             .or(spark.and_then(|spark| spark.stopping))
             .or(self.stopping.map(|_| TurnCause::Stopped))
+            .or_else(|| self.delegated(id).and_then(|delegated| self.stop_cause(delegated.parent)))
     }
 
     /// Why the turn is to end, if it is.
@@ -33,13 +34,11 @@ impl Session {
     /// each spark, the turn and the session as soon as nothing of theirs is awaited.
     pub(super) fn wind_down(&mut self) {
         self.cancel_proofs();
-        let ids: Vec<SparkId> =
-            self.sparks.iter().filter(|(_, s)| s.completed.is_none()).map(|(id, _)| *id).collect();
-        for id in ids {
+        for id in self.open_sparks() {
             let Some(cause) = self.stop_cause(id) else { continue };
             self.refuse_unstarted(id, cause);
             self.cancel_calls(|call| call == Some(id), "the spark is stopping");
-            if !self.calls.values().any(|call| call.spark == Some(id)) {
+            if !self.calls.values().any(|call| call.spark == Some(id)) && !self.has_subagents(id) {
                 self.end_spark(id, cause);
             }
         }
@@ -122,8 +121,12 @@ impl Session {
         if self.is_absence(id, cause) {
             return self.absent(id, cause);
         }
-        self.emit(ArenaEvent::SparkCompleted(SparkCompleted { spark: id, cause, answer }));
-        self.spark_ended(id, cause, answer);
+        let delegated = spark.delegated.as_ref().map(|delegated| delegated.tool_use);
+        let ended = self.emit(ArenaEvent::SparkCompleted(SparkCompleted { spark: id, cause, answer }));
+        match delegated {
+            Some(tool_use) => self.report_back(tool_use, ended),
+            None => self.spark_ended(id, cause, answer),
+        }
     }
 
     /// Closes the turn and what only it waited for.
@@ -144,11 +147,9 @@ impl Session {
         if !self.calls.is_empty() || (self.turn.is_none() && self.stopping.is_none()) {
             return;
         }
-        let open: Vec<SparkId> =
-            self.sparks.iter().filter(|(_, s)| s.completed.is_none()).map(|(id, _)| *id).collect();
-        for id in open {
-            // The turn may end with the first of them.
-            if self.turn.is_some() {
+        for id in self.open_sparks() {
+            // The turn may end with the first of them, and a subagent's end lets its parent go on.
+            if self.turn.is_some() && self.calls.is_empty() {
                 self.end_spark(id, TurnCause::Stopped);
             }
         }

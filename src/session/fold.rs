@@ -1,6 +1,7 @@
 //! The fold of single events into a session's state; takes no decision and looks at no rule.
 
 mod calls;
+mod sparks;
 mod taken_up;
 
 use std::collections::BTreeSet;
@@ -11,7 +12,7 @@ use crate::protocol::effect::{ModelOrder, Order};
 use crate::protocol::event::{
     Answered, ArenaEvent, CheckRan, ContextCompacted, ModelCalled, ModelFailed, ModelReply, NoticeGiven,
     ParamsDropped, PauseCause, PromptGiven, Purpose, RequestPart, RetryScheduled, Selected, SessionOpened,
-    SparkCompleted, SparkIgnited, TurnClosed,
+    TurnClosed,
 };
 use crate::protocol::message::Role;
 use crate::protocol::spec::{Mode, Setting};
@@ -19,7 +20,7 @@ use crate::protocol::{CallId, EventRef, SparkId};
 
 use super::Session;
 use super::debate::Debate;
-use super::state::{Call, Conversation, Item, OfferedTool, Said, Spark, Turn};
+use super::state::{Call, Conversation, Item, OfferedTool, Said, Turn};
 
 impl Session {
     /// Folds one event. Called for what was just decided and for what is read back, alike.
@@ -150,6 +151,7 @@ impl Session {
             schema: data.schema.clone(),
             timer: None,
             steps: 0,
+            subagents: 0,
             spent_before: (self.ledger.tokens, self.ledger.micro_usd),
             said: Vec::new(),
             begun: false,
@@ -235,7 +237,8 @@ impl Session {
                         spark.model.clone_from(model);
                     }
                     Setting::Persona { spec, default }
-                        if (*default && self.debate.is_none()) || spark.persona == spec.id =>
+                        if (*default && self.debate.is_none() && spark.delegated.is_none())
+                            || spark.persona == spec.id =>
                     {
                         spark.persona.clone_from(&spec.id);
                         let head = self.head(&spec.id);
@@ -255,66 +258,6 @@ impl Session {
             |at: &Selected| RequestPart { role: Role::System, from: at.from, sel: Some(at.sel.clone()) };
         let places = self.places.personas.get(persona).into_iter().chain(&self.places.instructions);
         places.map(part).collect()
-    }
-
-    fn fold_ignited(&mut self, data: &SparkIgnited) {
-        self.next_spark = self.next_spark.max(data.spark.0.saturating_add(1));
-        let before = data.continues.and_then(|id| self.sparks.remove(&id));
-        self.drop_ended(data);
-        let mut spark = Spark {
-            role: data.role.clone(),
-            persona: data.persona.clone(),
-            model: data.model.clone(),
-            given_up: Vec::new(),
-            head: Vec::new(),
-            said: Conversation::default(),
-            fresh: Vec::new(),
-            queue: Vec::new(),
-            sent: None,
-            uses: Vec::new(),
-            recent: Default::default(),
-            warned: false,
-            rejected: 0,
-            called_in_summary: false,
-            compacted: 0,
-            seen: Default::default(),
-            answer: None,
-            stopping: None,
-            completed: None,
-            apart_from: data.apart_from,
-        };
-        spark.set_head(self.head(&data.persona));
-        if let Some(before) = before {
-            spark.continue_from(before);
-        }
-        self.sparks.insert(data.spark, spark);
-        self.fold_debater(data);
-        self.fold_asked_for(data.spark);
-    }
-
-    /// The prompt and what was said with it.
-    fn fold_asked_for(&mut self, id: SparkId) {
-        let Some(turn) = self.turn.as_mut() else { return };
-        turn.begun = true;
-        if !matches!(turn.mode, Mode::Solo | Mode::Squad) {
-            return;
-        }
-        let asked: Vec<EventRef> = turn.asked().collect();
-        for from in asked {
-            self.hear(id, from);
-        }
-    }
-
-    fn fold_completed(&mut self, data: &SparkCompleted) {
-        if let Some(spark) = self.sparks.get_mut(&data.spark) {
-            spark.completed = Some(data.cause);
-        }
-        // A recorded answer is what the next turn's conversation goes on from.
-        if let Some(at) = data.answer.filter(|at| matches!(self.event(*at), Some(ArenaEvent::CacheHit(_)))) {
-            self.enqueue(data.spark, RequestPart { role: Role::Assistant, from: at, sel: None });
-        }
-        self.fold_apart(data.spark, data.answer);
-        self.fold_debater_completed(data.spark);
     }
 
     fn fold_turn_closed(&mut self, data: &TurnClosed) {
@@ -363,6 +306,7 @@ impl Session {
         }
         let finished = self.sparks.get(&spark).map(|known| self.signatures(known)).unwrap_or_default();
         let Some(known) = self.sparks.get_mut(&spark) else { return kept };
+        known.steps += 1;
         known.recent.extend(finished);
         let surplus = known.recent.len().saturating_sub(super::tool_calls::KEPT_RECENT);
         known.recent.drain(..surplus);
@@ -400,6 +344,9 @@ impl Session {
         if let Some(Order::Model(ModelOrder { purpose: Purpose::Think, .. })) = failed {
             if let Some(turn) = self.turn.as_mut() {
                 turn.steps = turn.steps.saturating_sub(1);
+            }
+            if let Some(spark) = self.sparks.get_mut(&data.spark) {
+                spark.steps = spark.steps.saturating_sub(1);
             }
             self.with_role(data.spark, |role| role.steps = role.steps.saturating_sub(1));
         }

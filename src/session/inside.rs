@@ -1,4 +1,4 @@
-//! Tool calls that the session answers itself: a list that is kept, a question that a person answers.
+//! Tool calls that the session answers itself: a list that is kept, a question that a person answers, a subagent's task.
 
 use crate::protocol::effect::{Order, QuestionOrder};
 use crate::protocol::event::{ArenaEvent, QuestionAnswered, RefusalReason, ToolAnswered, ToolUse};
@@ -22,11 +22,12 @@ impl Session {
             Ok(InsideCall::AskUser(_)) => {
                 self.order(Some(id), Order::Question(QuestionOrder { tool_use: one.id }));
             }
+            Ok(InsideCall::Spawn(wanted)) => self.delegate(id, one, &wanted),
             Err(why) => self.refuse(one.id, RefusalReason::BadArguments, why),
         }
     }
 
-    fn answer_use(&mut self, tool_use: ToolUse, from: EventRef) {
+    pub(super) fn answer_use(&mut self, tool_use: ToolUse, from: EventRef) {
         self.emit(ArenaEvent::ToolAnswered(ToolAnswered { tool_use, from }));
     }
 

@@ -33,6 +33,7 @@ impl Session {
     /// A spark gave a usable answer. Its mode decides whether that is its end or more work follows.
     pub(super) fn spark_answered(&mut self, id: SparkId) {
         match self.turn.as_ref().map(|turn| &turn.mode) {
+            _ if self.delegated(id).is_some() => self.end_spark(id, TurnCause::Done),
             Some(Mode::Solo) => {
                 let at = self.sparks.get(&id).and_then(|spark| spark.answer);
                 let text = at.and_then(|at| self.event(at)?.answer_text());
@@ -63,6 +64,9 @@ impl Session {
     /// The schema a spark's next answer must fit.
     pub(super) fn schema_for(&self, id: SparkId) -> Option<Value> {
         let turn = self.turn.as_ref()?;
+        if let Some(delegated) = self.delegated(id) {
+            return self.subagent_schema(delegated);
+        }
         match &turn.mode {
             Mode::Solo => turn.schema.clone(),
             Mode::Squad => self.role_schema(id),
@@ -98,6 +102,9 @@ impl Session {
 
     /// Why a spark may not make one more model call though the turn may, if so.
     pub(super) fn own_limit(&self, id: SparkId) -> Option<TurnCause> {
+        if self.steps_left(id) == Some(0) {
+            return Some(TurnCause::Limit);
+        }
         self.turn.as_ref().filter(|turn| turn.mode == Mode::Squad).and_then(|_| self.role_limit(id))
     }
 
@@ -128,6 +135,9 @@ impl Session {
 
     /// Tools a spark may use at this step of its mode; its persona's when the mode says nothing.
     pub(super) fn allowed_tools(&self, spark: &Spark) -> Option<Vec<String>> {
+        if let Some(delegated) = &spark.delegated {
+            return Some(delegated.tools.clone());
+        }
         if self.turn.as_ref().is_some_and(|turn| turn.mode == Mode::Squad) {
             return self.role_tools(spark);
         }

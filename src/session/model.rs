@@ -38,6 +38,7 @@ impl Session {
         if let Some(cause) = self.own_limit(id) {
             return self.end_spark(id, cause);
         }
+        self.ask_for_last_words(id);
         let Some(spark) = self.sparks.get(&id) else { return };
         let Some(model) = self.model_spec(&spark.model) else {
             return self.end_spark(id, TurnCause::ModelFailed);

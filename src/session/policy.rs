@@ -4,17 +4,17 @@ mod commands;
 mod hosts;
 mod judge;
 
-use globset::{GlobBuilder, GlobMatcher};
+use globset::GlobMatcher;
 
 use crate::protocol::event::Plan;
 use crate::protocol::names::Names;
-use crate::protocol::need::Need;
+use crate::protocol::need::{Need, WILDCARDS};
 use crate::protocol::spec::{Action, Policy, Risk, Rule};
-use crate::protocol::text::glob_literal;
+use crate::protocol::text::{glob, glob_literal, is_glob};
 
 pub use commands::{restored, understood, understood_unquoted};
 pub use hosts::on_hosts;
-pub use judge::{Line, Rights, Ruling, Shelter, judge, lines, opens};
+pub use judge::{Grant, Line, Rights, Ruling, Shelter, allows, judge, lines, opens};
 
 /// The rules that hold unless a person switches them off: what commonly holds passwords and private keys is neither
 /// read nor written. They see paths, so a command is bounded by its sandbox and not by them.
@@ -24,7 +24,9 @@ pub fn standard() -> Policy {
 
 /// The same for these names of files.
 pub fn denying(secrets: &[String]) -> Policy {
-    let path = format!("{{,*/}}{{{}}}", secrets.join(","));
+    // Each is a glob by itself, so that none of them changes what the others mean.
+    let names = secrets.iter().map(|name| if is_glob(name) { name } else { "*" });
+    let path = format!("{{,*/}}{{{}}}", names.collect::<Vec<_>>().join(","));
     let rule = Rule {
         path: Some(path),
         why: Some("it commonly holds passwords or keys".to_owned()),
@@ -68,7 +70,7 @@ fn rules_on<'a>(
         rule.action == action
             && !names_more(rule)
             && rule.risk.is_none_or(|named| risks.contains(&named))
-            && rule.tool.as_deref().is_none_or(|pattern| fits(pattern, tool, action))
+            && rule.tool.as_deref().is_none_or(|pattern| action.fits(pattern, tool))
     })
 }
 
@@ -98,9 +100,20 @@ pub fn check(policy: &Policy) -> Result<(), String> {
         let fields = [("tool", &rule.tool), ("command", &rule.command), ("path", &rule.path)];
         let named = fields.into_iter().filter_map(|(field, pattern)| Some((field, pattern.as_ref()?)));
         for (field, pattern) in named.chain(rule.needs.iter().map(|pattern| ("needs", pattern))) {
-            if glob(pattern, false).is_err() {
+            if !is_glob(pattern) {
                 return Err(format!("rule `{}`: `{field} = \"{pattern}\"` is not a glob pattern", rule.name));
             }
+        }
+        let is_known = |need: &String| {
+            let kind = need.split(':').next().unwrap_or_default();
+            Need::is_pattern(need) || kind.contains(WILDCARDS)
+        };
+        if let Some(need) = rule.needs.iter().find(|need| !is_known(need)) {
+            return Err(format!(
+                "rule `{}`: `needs = \"{need}\"` names no need; expected `git`, `unconfined`, `host:NAME`, `port:N`, \
+                 `tool:SERVER/TOOL` or `confirm:SERVER/TOOL`",
+                rule.name
+            ));
         }
     }
     Ok(())
@@ -111,42 +124,50 @@ fn matches(rule: &Rule, tool: &str, plan: &Plan) -> bool {
 }
 
 fn circumstances_fit(rule: &Rule, tool: &str, plan: &Plan) -> bool {
-    let tool_fits = rule.tool.as_deref().is_none_or(|pattern| fits(pattern, tool, rule.action));
-    let risk_fits = rule.risk.is_none_or(|risk| risk == plan.risk);
+    let tool_fits = rule.tool.as_deref().is_none_or(|pattern| rule.action.fits(pattern, tool));
+    let needs = |risk: Risk| plan.needs.iter().any(|need| need.risk() == Some(risk));
+    let risk_fits =
+        rule.risk.is_none_or(|risk| risk == plan.risk || (rule.action != Action::Allow && needs(risk)));
     let cwd_fits = rule.cwd.as_ref().is_none_or(|cwd| *cwd == plan.cwd);
     let call_fits = rule.call.as_ref().is_none_or(|digest| *digest == plan.digest);
     tool_fits && risk_fits && cwd_fits && call_fits
 }
 
 /// True for an allow rule that covers every need of a call.
-pub fn covers(rule: &Rule, tool: &str, plan: &Plan) -> bool {
+fn covers(rule: &Rule, tool: &str, plan: &Plan) -> bool {
     rule.action == Action::Allow && matches(rule, tool, plan)
 }
 
 /// True for a rule that allows this need of a call by its name, where it fits whatever else the rule speaks of.
 fn names(rule: &Rule, need: &Need, tool: &str, plan: &Plan) -> bool {
-    let line_fits = |line: &str| {
-        let one = |command: &String| command_fits(rule, &Need::Command(command.clone()));
-        let whole = command_fits(rule, &Need::Command(line.to_owned()));
-        whole || understood(line).is_some_and(|commands| commands.iter().all(one))
-    };
     rule.action == Action::Allow
         && other_fits(rule, need)
         && circumstances_fit(rule, tool, plan)
-        && (rule.command.is_none() || plan.command().is_some_and(line_fits))
+        && line_fits(rule, plan)
         && (rule.path.is_none()
             || plan.needs.iter().all(|need| need.path().is_none() || path_fits(rule, need)))
 }
 
-/// Each kind of need that a rule names must be among the call's. An allow also covers every need of the call.
+/// True for a rule whose command is the line of the call; where it allows also one whose command is each of the line's.
+fn line_fits(rule: &Rule, plan: &Plan) -> bool {
+    let one = |line: &str| command_fits(rule, &Need::Command(line.to_owned()));
+    let each =
+        |line: &str| understood(line).is_some_and(|commands| commands.iter().all(|command| one(command)));
+    rule.command.is_none()
+        || plan.command().is_some_and(|line| one(line) || (rule.action == Action::Allow && each(line)))
+}
+
+/// Each kind of need that a rule names must be among the call's. An allow also covers every need of the call; further needs
+/// beside its command or its paths are what the call may have.
 fn needs_fit(rule: &Rule, plan: &Plan) -> bool {
     let path = |need: &Need| need.path().is_some() && path_fits(rule, need);
     let command = |need: &Need| matches!(need, Need::Command(_)) && command_fits(rule, need);
     let other = |need: &Need| other_fits(rule, need);
     let any = |fits: &dyn Fn(&Need) -> bool| plan.needs.iter().any(fits);
+    let may_lack = rule.action == Action::Allow && (rule.path.is_some() || rule.command.is_some());
     let is_met = (rule.path.is_none() || any(&path))
         && (rule.command.is_none() || any(&command))
-        && (rule.needs.is_empty() || any(&other));
+        && (rule.needs.is_empty() || may_lack || any(&other));
     // The files of such a command are named in its line already.
     let is_of_command =
         |need: &Need| need.path().is_some() && rule.command.is_some() && judge::puts_back(plan);
@@ -167,7 +188,7 @@ fn is_covered(rule: &Rule, need: &Need) -> bool {
 
 fn path_fits(rule: &Rule, need: &Need) -> bool {
     let pattern = rule.path.as_deref();
-    pattern.zip(need.path()).is_some_and(|(pattern, base)| fits(pattern, &base.path, rule.action))
+    pattern.zip(need.path()).is_some_and(|(pattern, base)| rule.action.fits(pattern, &base.path))
 }
 
 fn command_fits(rule: &Rule, need: &Need) -> bool {
@@ -187,34 +208,14 @@ fn command_fits(rule: &Rule, need: &Need) -> bool {
 
 /// True for a command that a pattern fits; one that ends in ` *` fits the command without arguments as well.
 fn command_matches(pattern: &str, command: &str, action: Action) -> bool {
-    let bare = pattern.strip_suffix(" *").is_some_and(|pattern| fits(pattern, command, action));
-    bare || fits(pattern, command, action)
+    let bare = pattern.strip_suffix(" *").is_some_and(|pattern| action.fits(pattern, command));
+    bare || action.fits(pattern, command)
 }
 
 /// Paths and commands have fields of their own, so that no pattern of the others stretches to them.
 fn other_fits(rule: &Rule, need: &Need) -> bool {
     let is_other = need.path().is_none() && !matches!(need, Need::Command(_) | Need::Unknown(_));
-    is_other && rule.needs.iter().any(|pattern| fits(pattern, &need.name(), rule.action))
-}
-
-/// A pattern that cannot be read matches everything when it forbids and nothing when it allows.
-fn fits(pattern: &str, text: &str, action: Action) -> bool {
-    match glob(pattern, action != Action::Allow) {
-        Ok(glob) => glob.is_match(text),
-        Err(_) => action != Action::Allow,
-    }
-}
-
-/// `*` matches everything, separators included. What forbids matches letters in either case, so that a
-/// file system that folds case gives no way around it; what allows does not, since `-d` is not `-D`.
-fn glob(pattern: &str, folds_case: bool) -> Result<GlobMatcher, globset::Error> {
-    GlobBuilder::new(pattern)
-        .literal_separator(false)
-        .backslash_escape(true)
-        .empty_alternates(true)
-        .case_insensitive(folds_case)
-        .build()
-        .map(|glob| glob.compile_matcher())
+    is_other && rule.needs.iter().any(|pattern| rule.action.fits(pattern, &need.name()))
 }
 
 #[cfg(test)]
@@ -233,7 +234,8 @@ mod tests {
     /// At the level `ask`, without a sandbox.
     fn rule(policy: &Policy, grants: &[Rule], tool: &str, plan: &Plan) -> Ruling {
         let (level, shelter) = (PermissionLevel::Ask, Shelter::default());
-        judge(&Rights { policy, grants, level, read_only: false, shelter }, tool, plan)
+        let grants: Vec<Grant> = grants.iter().map(|rule| Grant { rule: rule.clone(), shelter }).collect();
+        judge(&Rights { policy, grants: &grants, level, read_only: false, shelter }, tool, plan)
     }
 
     fn session_grant(tool: &str, plan: &Plan) -> Rule {
@@ -259,6 +261,21 @@ mod tests {
             })
             .collect();
         Policy { rules }
+    }
+
+    #[test]
+    fn no_name_of_a_secret_changes_what_the_others_mean() {
+        for odd in ["x}{y", "}", "{", "a,b}", "\\", "[", "a[b", "x}", "{,"] {
+            let names = [".env".to_owned(), odd.to_owned(), "*.key".to_owned()];
+            let policy = denying(&names);
+            check(&policy).unwrap();
+            let denied = DeniedPaths::new(&denied_to_all(&policy));
+            for path in [".env", "a/.env", "a.key", "b/c/a.key"] {
+                assert!(denied.holds(path), "{odd}: {path}");
+                let call = plan(Risk::Read, None, &[path]);
+                assert_eq!(rule(&policy, &[], "read_file", &call).action, Action::Deny, "{odd}: {path}");
+            }
+        }
     }
 
     #[test]
@@ -356,6 +373,27 @@ mod tests {
     fn an_unreadable_pattern_is_named() {
         let error = check(&policy(&[("odd", Some("[a"), None, Action::Allow, 0)])).unwrap_err();
         assert!(error.contains("odd") && error.contains("[a"), "{error}");
+        let needs = |need: &str| {
+            let rule = Rule { needs: vec![need.to_owned()], ..Rule::named("odd", Action::Deny) };
+            check(&Policy { rules: vec![rule] })
+        };
+        for known in [
+            "*",
+            "host*",
+            "{host,port}:*",
+            "git",
+            "unconfined",
+            "host:x",
+            "port:5*",
+            "port:80",
+            "tool:a/b",
+            "confirm:a/b",
+        ] {
+            assert_eq!(needs(known), Ok(()), "{known}");
+        }
+        for unknown in ["hosts:evil.example", "network", "Port:5432", "port:x", "port:0", "host:", "tool:"] {
+            assert!(needs(unknown).unwrap_err().contains("names no need"), "{unknown}");
+        }
     }
 
     #[test]

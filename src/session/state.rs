@@ -10,6 +10,7 @@ use crate::protocol::event::{ArenaEvent, RequestPart, Selected, ToolUse, TurnCau
 use crate::protocol::message::ToolDecl;
 use crate::protocol::request_digest::of_tool;
 use crate::protocol::spec::{Action, Mode, Risk, ToolSpec};
+use crate::protocol::subagent::Delegated;
 use crate::protocol::{CallId, EventRef, SparkId};
 
 use super::context::bytes_of_tool;
@@ -62,6 +63,8 @@ pub struct Turn {
     pub timer: Option<CallId>,
     /// Model calls so far.
     pub steps: u32,
+    /// Subagents so far.
+    pub subagents: u32,
     /// Tokens and millionths of a dollar the session had used when it was opened.
     pub spent_before: (u64, u64),
     /// What the sparks get next to the prompt, in this order: what it mentions, and what was said before the turn began.
@@ -117,6 +120,10 @@ pub struct Spark {
     pub uses: Vec<Use>,
     /// The last calls, newest last, for loop detection.
     pub recent: VecDeque<Recent>,
+    /// Model calls of its task.
+    pub steps: u32,
+    /// What it is given as a subagent.
+    pub delegated: Option<Box<Delegated>>,
     /// True once it was warned of a loop.
     pub warned: bool,
     /// Unusable answers in a row.
@@ -256,6 +263,8 @@ pub enum UseState {
     Allowed,
     /// It runs.
     Running(CallId),
+    /// A subagent works on it.
+    Delegated(SparkId),
     /// It has ended; the event that says how.
     Closed(EventRef),
 }
@@ -357,6 +366,7 @@ pub fn cited_seqs(event: &ArenaEvent) -> Vec<u64> {
         ArenaEvent::ToolAnswered(data) => vec![data.tool_use.answer.seq, data.from.seq],
         ArenaEvent::CallLost(data) => data.tool_use.map(|id| id.answer.seq).into_iter().collect(),
         ArenaEvent::ContextCompacted(data) => vec![data.summary.seq],
+        ArenaEvent::SparkCompleted(data) => data.answer.iter().map(|at| at.seq).collect(),
         ArenaEvent::RoundOpened(data) => {
             let standing = data
                 .debaters

@@ -252,8 +252,9 @@ impl Session {
             confines: place.map_or(&spec.workspace.sandbox, |place| &place.sandbox).confines(),
             holds_plans: place.is_some_and(|place| place.read_only),
         };
-        let read_only = role.is_some_and(|role| role.spec.read_only);
-        let (policy, grants, level) = (&spec.policy, self.grants.as_slice(), spec.permission);
+        // A subagent shares the workspace, so it only looks.
+        let read_only = role.is_some_and(|role| role.spec.read_only) || self.delegated(spark).is_some();
+        let (policy, grants, level) = (&spec.policy, self.grants.as_slice(), self.level_of(spark));
         Some(policy::Rights { policy, grants, level, read_only, shelter })
     }
 

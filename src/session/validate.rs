@@ -113,18 +113,25 @@ impl Session {
 
     /// A rule granted with an answer must allow, be readable, and cover the very call it answers.
     fn admit_rule(&self, rule: &Rule, tool_use: ToolUse, prepared: EventRef) -> Result<(), String> {
-        policy::check(&Policy { rules: vec![rule.clone()] })?;
+        let alone = Policy { rules: vec![rule.clone()] };
+        policy::check(&alone)?;
         let tool = self.asked(tool_use).map(|(name, _)| name).unwrap_or_default();
         let plan = self.plan(prepared);
-        if plan.is_some_and(|plan| policy::covers(rule, tool, plan)) {
+        // What leaves the sandbox is granted as it was shown; hosts by a pattern as well.
+        let shown = plan.map(|plan| Rule::granting("", tool, plan).needs).unwrap_or_default();
+        let hosts = shown.iter().any(|need| need.starts_with("host:"));
+        let is_shown = |need: &&String| shown.contains(need) || (hosts && need.starts_with("host:"));
+        if let Some(need) = rule.needs.iter().find(|need| !is_shown(need)) {
+            return Err(format!("the rule `{}` speaks of `{need}`, which was not asked about", rule.name));
+        }
+        if plan.is_some_and(|plan| policy::allows(&alone, tool, plan)) {
             return Ok(());
         }
         let line = plan.and_then(Plan::command);
-        let is_one = line.is_none_or(|line| policy::understood(line).is_some_and(|all| all.len() == 1));
-        let why = match is_one {
+        let why = match line.is_none_or(|line| policy::understood(line).is_some()) {
             true => "",
             false => {
-                ": a pattern allows one plain command, and this line does more; allow the whole line as it is"
+                ": a pattern allows plain commands, and this line does more; allow the whole line as it is"
             }
         };
         Err(format!("the rule `{}` does not allow the call it answers{why}", rule.name))

@@ -10,7 +10,7 @@ use crate::protocol::effect::{
     Bare, CheckContext, DiffContext, Effect, FinishedRun, GateContext, GateOrder, HostRule, MentionContext,
     ModelContext, ModelOrder, Order, ToolCall,
 };
-use crate::protocol::event::{ArenaEvent, PathBase, PrepareResult, Selected, ToolUse};
+use crate::protocol::event::{ArenaEvent, PathBase, Selected, ToolUse};
 use crate::protocol::expand::declaration;
 use crate::protocol::message::{Args, Pictures, Request, ToolDecl};
 use crate::protocol::spec::{Limits, PermissionLevel, Risk, WorkspaceSpec};
@@ -141,21 +141,16 @@ impl Session {
             denied: policy::denied_paths(&self.spec.as_ref()?.policy, name, &risks),
             hosts: one
                 .and_then(|one| one.plan.as_ref())
-                .map_or_else(Vec::new, |(at, _)| self.hosts_for(name, *at)),
+                .map_or_else(Vec::new, |(at, _)| self.hosts_for(spark, name, *at)),
             timeout_ms: self.spec.as_ref()?.limits.command_ms(asked_ms),
             output_cap: tool.output_cap.min(self.most_shown_to(spark)),
         })
     }
 
     /// What rules and grants say of hosts that a prepared call connects to.
-    pub(super) fn hosts_for(&self, tool: &str, prepared: EventRef) -> Vec<HostRule> {
-        let Some(ArenaEvent::ToolPrepared(prepared)) = self.event(prepared) else { return Vec::new() };
-        match (&prepared.body.result, &self.spec) {
-            (PrepareResult::Ready(plan), Some(spec)) => {
-                policy::on_hosts(&spec.policy, &self.grants, tool, plan)
-            }
-            _ => Vec::new(),
-        }
+    pub(super) fn hosts_for(&self, spark: SparkId, tool: &str, prepared: EventRef) -> Vec<HostRule> {
+        let judged = self.rights(spark).zip(self.plan(prepared));
+        judged.map(|(rights, plan)| policy::on_hosts(&rights, tool, plan)).unwrap_or_default()
     }
 
     /// Arguments whose paths beneath a folder that this session is a copy from are paths of its own workspace: what
@@ -180,7 +175,7 @@ impl Session {
             return Some(role.name.clone());
         }
         let spec = self.spec.as_deref()?;
-        let plans = spec.permission == PermissionLevel::Plan && spec.workspace.holds_plans();
+        let plans = self.level_of(spark) == PermissionLevel::Plan && spec.workspace.holds_plans();
         plans.then(|| WorkspaceSpec::PLANNING.to_owned())
     }
 }

@@ -21,6 +21,9 @@ struct Bound<'a> {
     cwd: &'a str,
     sandbox: &'a str,
     image: &'a Option<String>,
+    /// Where it runs in a place of its own: what is asked about where nothing can be changed is no answer elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    place: &'a Option<String>,
 }
 
 /// SHA-256 in hex over the canonical JSON of tool, its source and schema, arguments as recorded, needs with bases, cwd and
@@ -41,6 +44,7 @@ pub fn of(
         cwd: &preparation.cwd,
         sandbox: &sandbox.kind,
         image: &sandbox.image,
+        place: &call.place,
     })
 }
 

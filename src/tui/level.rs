@@ -90,5 +90,5 @@ pub fn accepted(board: &Board, rest: &str) -> Result<(PermissionLevel, String), 
 pub(super) fn accept(state: &State, rest: &str, written: &str) -> Result<Act, String> {
     let (level, text) = accepted(&state.scene().moment.board, rest)?;
     let (wish, written) = (ModeRequest::default(), written.to_owned());
-    Ok(Act::Accept { level, task: Box::new(Act::Prompt { text, wish, written, steers: false }) })
+    Ok(Act::Accept { level, task: Box::new(Act::Prompt { text, wish, written, steers: false, to: None }) })
 }

@@ -26,8 +26,11 @@ pub fn read(line: &str, by: &str, plan: &Plan) -> Result<Rule, String> {
     let exact = Rule { tool: Some(tool.to_owned()), ..Rule::granting(named, "", plan) };
     let object = Some(pattern.to_owned());
     match (&exact.command, &exact.path) {
-        (None, None) if plan.connection().is_some() && !pattern.is_empty() => {
+        (None, None) if plan.connection().is_some() && pattern.starts_with("host:") => {
             Ok(Rule { needs: object.into_iter().collect(), ..exact })
+        }
+        (None, None) if plan.connection().is_some() => {
+            Err("a rule for a connection names hosts, as `host:*.example.org`; `host:*` is any".to_owned())
         }
         (None, None) if pattern == "*" => Ok(Rule { call: None, cwd: None, ..exact }),
         (None, None) if pattern.is_empty() => Ok(exact),

@@ -149,6 +149,7 @@ fn take_entry(state: &mut State, entry: std::sync::Arc<Entry>, acts: &mut Vec<Ac
     if !state.record.now.board.has_open_turn() {
         forget_turn(state);
     }
+    browse::let_go(state, &entry);
     approve::look(state);
 }
 

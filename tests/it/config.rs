@@ -109,6 +109,22 @@ fn keys_and_secret_headers_are_never_shown() {
     }
 }
 
+#[test]
+fn a_projects_names_of_secrets_add_to_the_others_or_are_refused() {
+    let env = Env::new();
+    for odd in ["x}{y", "}", "{", "a,b}", "["] {
+        env.project(&format!("[names]\nsecret = ['{odd}']\n"));
+        let ran = env.run(&["policy", "explain", "read_file: .env", "--sandbox", "none"]);
+        assert_eq!(ran.code, 2, "{odd}: {ran}");
+        assert!(ran.stderr.contains(&format!("`names.secret`: `{odd}` is no name")), "{ran}");
+    }
+    env.project("[names]\nsecret = ['{own,my}.*']\n");
+    for path in [".env", "own.txt", "a/id_rsa"] {
+        let ran = env.run(&["policy", "explain", &format!("read_file: {path}"), "--sandbox", "none"]);
+        assert!(ran.stdout.contains("deny: default: files that hold secrets   <- decides"), "{ran}");
+    }
+}
+
 /// A hostile project: it would send the user's key to its own server, run unconfined and allow everything.
 fn hostile(port: u16) -> String {
     format!(

@@ -3,6 +3,7 @@
 //! The short form belongs to every run of the tests; `AGON_KILLS=1000` asks for the long one.
 
 mod squad;
+mod subagents;
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};

@@ -118,6 +118,7 @@ fn mid_turn_the_board_says_who_waits_for_what() {
         [SparkRow {
             spark: SPARK,
             role: "solo".into(),
+            delegated: None,
             model: "mock/any".into(),
             started: T0 + 1_000_000,
             ended: None,
@@ -247,6 +248,7 @@ fn costs_are_booked_per_spark_role_and_model() {
         persona: "pragmatist".into(),
         model: "mock/any".into(),
         turn: 1,
+        parent: None,
         tally,
     };
     assert_eq!(costs.sparks, BTreeMap::from([(SPARK, spark)]));

@@ -15,5 +15,6 @@ mod mentions;
 mod models;
 mod refused;
 mod requests;
+mod spawn;
 mod walk;
 mod windows;

@@ -8,7 +8,7 @@ use agon::arena::replay;
 use agon::protocol::RULES;
 use agon::protocol::effect::{Effect, OutcomeBody};
 use agon::protocol::event::*;
-use agon::protocol::spec::{Policy, SandboxSpec, Setting};
+use agon::protocol::spec::{Policy, SandboxSpec, Setting, SubagentLimits};
 use agon::session::Session;
 
 use crate::support::forked;
@@ -50,6 +50,8 @@ fn random_world(seed: u64, steps: u64) -> (World, Dice) {
         spec.models[0].context = 3000;
     }
     spec.limits.max_steps = 3 + dice.roll(12) as u32;
+    let depth = dice.roll(3) as u32;
+    spec.limits.subagents = SubagentLimits { total: 3, at_once: 2, depth, max_steps: 4 };
     let mut world = World::open(spec);
     world.prompt("begin");
     for _ in 0..steps {

@@ -159,6 +159,7 @@ fn the_vault_refuses_what_it_could_not_offer() {
             "list_dir",
             "mcp__x-1",
             "read_file",
+            "spawn",
             "todo",
             "write_file"
         ]
@@ -184,7 +185,7 @@ fn specs_say_everything_a_model_needs() {
     }
     let risks: Vec<Risk> = ToolVault::builtin().unwrap().specs().iter().map(|spec| spec.risk).collect();
     use Risk::{Execute, Read, Write};
-    assert_eq!(risks, [Read, Execute, Write, Read, Read, Read, Read, Read, Write]);
+    assert_eq!(risks, [Read, Execute, Write, Read, Read, Read, Read, Read, Read, Write]);
 }
 
 #[tokio::test]

@@ -14,5 +14,6 @@ pub(crate) mod made;
 mod pictures;
 pub(crate) mod pty;
 mod screens;
+mod subagents;
 mod terminal;
 mod told;

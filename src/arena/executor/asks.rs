@@ -2,9 +2,12 @@
 //! still.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::FutureExt;
+use futures_util::future::Shared;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep};
 
@@ -15,7 +18,10 @@ use crate::protocol::event::{HostAsked, Plan};
 use crate::protocol::expand::digest_of;
 use crate::protocol::need::Need;
 use crate::protocol::spec::Risk;
-use crate::protocol::{CallId, Work};
+use crate::protocol::{CallId, EventRef, Work};
+
+/// Most needs that one call asks about: a person reads each of them.
+const MOST: usize = 32;
 
 /// What one attempt of a tool call asks for.
 pub(super) struct CallAsks {
@@ -23,55 +29,74 @@ pub(super) struct CallAsks {
     attempt: u32,
     order: PreparedUse,
     inbox: mpsc::Sender<Message>,
-    /// Questions that wait for an answer.
-    open: watch::Sender<usize>,
+    /// How many wait for an answer.
+    waiting: watch::Sender<usize>,
+    /// The answer to each need, once it is there.
+    answers: Mutex<BTreeMap<String, Shared<oneshot::Receiver<bool>>>>,
 }
 
 impl CallAsks {
     pub fn new(work: &Work, order: PreparedUse, inbox: mpsc::Sender<Message>) -> Self {
-        CallAsks { call: work.call, attempt: work.attempt, order, inbox, open: watch::Sender::new(0) }
+        let (waiting, answers) = (watch::Sender::new(0), Mutex::default());
+        CallAsks { call: work.call, attempt: work.attempt, order, inbox, waiting, answers }
     }
 }
 
-/// A question that is open as long as this value.
-struct Open<'a>(&'a watch::Sender<usize>);
+/// Somebody waits as long as this value is there.
+struct Waits<'a>(&'a watch::Sender<usize>);
 
-impl<'a> Open<'a> {
-    fn of(open: &'a watch::Sender<usize>) -> Self {
-        open.send_modify(|open| *open += 1);
-        Open(open)
+impl<'a> Waits<'a> {
+    fn on(waiting: &'a watch::Sender<usize>) -> Self {
+        waiting.send_modify(|waiting| *waiting += 1);
+        Waits(waiting)
     }
 }
 
-impl Drop for Open<'_> {
+impl Drop for Waits<'_> {
     fn drop(&mut self) {
-        self.0.send_modify(|open| *open -= 1);
+        self.0.send_modify(|waiting| *waiting -= 1);
+    }
+}
+
+impl CallAsks {
+    fn asked(&self, need: Need, words: &str) -> HostAsked {
+        let preview = format!("{words}\nneeds: {}", need.name());
+        let digest = digest_of(&(&self.order.digest, &preview));
+        let (cwd, risk) = (String::new(), Risk::Network);
+        let plan = Plan { needs: vec![need], cwd, preview, risk, digest };
+        HostAsked { call: self.call, attempt: self.attempt, tool_use: self.order.tool_use, plan }
     }
 }
 
 #[async_trait]
 impl Asks for CallAsks {
-    async fn ask(&self, need: Need, words: String) -> bool {
-        let preview = format!("{words}\nneeds: {}", need.name());
-        let digest = digest_of(&(&self.order.digest, &preview));
-        let (cwd, risk) = (String::new(), Risk::Network);
-        let plan = Plan { needs: vec![need], cwd, preview, risk, digest };
-        let tool_use = self.order.tool_use;
-        let asked = HostAsked { call: self.call, attempt: self.attempt, tool_use, plan };
-        let _open = Open::of(&self.open);
-        let (answer, answered) = oneshot::channel();
-        // A driver that is gone answers nothing.
-        let sent = self.inbox.send(Message::Asked { asked, answer }).await;
-        sent.is_ok() && answered.await.unwrap_or(false)
+    async fn ask(&self, need: Need, words: String) -> Option<bool> {
+        let _waits = Waits::on(&self.waiting);
+        // A driver that is gone answers nothing. From here on the question does not depend on who waits.
+        let Ok(inbox) = self.inbox.reserve().await else { return Some(false) };
+        let answered = {
+            let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+            let name = need.name().into_owned();
+            if !answers.contains_key(&name) && answers.len() == MOST {
+                return None;
+            }
+            let ask = || {
+                let (answer, answered) = oneshot::channel();
+                inbox.send(Message::Asked { asked: self.asked(need, &words), answer });
+                answered.shared()
+            };
+            answers.entry(name).or_insert_with(ask).clone()
+        };
+        Some(answered.await.unwrap_or(false))
     }
 
     async fn worked(&self, time: Duration) {
-        let (mut open, mut left) = (self.open.subscribe(), time);
+        let (mut waiting, mut left) = (self.waiting.subscribe(), time);
         loop {
             let since = Instant::now();
-            let asks = *open.borrow_and_update() > 0;
-            let change = open.changed();
-            match asks {
+            let waits = *waiting.borrow_and_update() > 0;
+            let change = waiting.changed();
+            match waits {
                 // The sender is this value.
                 true => drop(change.await),
                 false => tokio::select! {
@@ -83,19 +108,18 @@ impl Asks for CallAsks {
     }
 }
 
-/// Where answers go that are awaited, by call and need.
+/// Where answers go that are awaited, by the fact that asks.
 #[derive(Default)]
-pub(super) struct Awaited(BTreeMap<CallId, Vec<(String, oneshot::Sender<bool>)>>);
+pub(super) struct Awaited(BTreeMap<EventRef, (CallId, oneshot::Sender<bool>)>);
 
 impl Awaited {
-    pub fn add(&mut self, call: CallId, need: String, answer: oneshot::Sender<bool>) {
-        self.0.entry(call).or_default().push((need, answer));
+    pub fn add(&mut self, asked: EventRef, call: CallId, answer: oneshot::Sender<bool>) {
+        self.0.insert(asked, (call, answer));
     }
 
-    /// Tells a call what was decided on its need.
-    pub fn settle(&mut self, call: CallId, need: &str, is_allowed: bool) {
-        let Some(open) = self.0.get_mut(&call) else { return };
-        for (_, answer) in open.extract_if(.., |(asked, _)| asked == need) {
+    /// Gives the answer to what was asked.
+    pub fn settle(&mut self, asked: EventRef, is_allowed: bool) {
+        if let Some((_, answer)) = self.0.remove(&asked) {
             // A call that has ended no longer waits.
             let _ = answer.send(is_allowed);
         }
@@ -103,7 +127,7 @@ impl Awaited {
 
     /// Forgets a call, which answers it with no.
     pub fn forget(&mut self, call: CallId) {
-        self.0.remove(&call);
+        self.0.retain(|_, (of, _)| *of != call);
     }
 }
 
@@ -111,38 +135,84 @@ impl Awaited {
 mod tests {
     use std::sync::Arc;
 
+    use tokio::time::timeout;
+
     use super::*;
-    use crate::protocol::EventRef;
     use crate::protocol::event::ToolUse;
+
+    const SHORT: Duration = Duration::from_millis(1);
+
+    fn asks() -> (Arc<CallAsks>, mpsc::Receiver<Message>) {
+        let (inbox, heard) = mpsc::channel(MOST + 1);
+        let tool_use = ToolUse { answer: EventRef::fact(2), part: 0 };
+        let order = PreparedUse { tool_use, prepared: EventRef::fact(3), digest: "d".to_owned() };
+        let (waiting, answers) = (watch::Sender::new(0), Mutex::default());
+        (Arc::new(CallAsks { call: CallId(7), attempt: 1, order, inbox, waiting, answers }), heard)
+    }
+
+    fn host(name: &str) -> Need {
+        Need::Host(name.to_owned())
+    }
+
+    async fn heard(inbox: &mut mpsc::Receiver<Message>) -> (HostAsked, oneshot::Sender<bool>) {
+        let Some(Message::Asked { asked, answer }) = inbox.recv().await else { panic!() };
+        (asked, answer)
+    }
 
     #[tokio::test]
     async fn the_time_of_a_call_stands_still_while_somebody_is_asked() {
-        let (inbox, mut heard) = mpsc::channel(8);
-        let tool_use = ToolUse { answer: EventRef::fact(2), part: 0 };
-        let order = PreparedUse { tool_use, prepared: EventRef::fact(3), digest: "d".to_owned() };
-        let asks = CallAsks { call: CallId(7), attempt: 1, order, inbox, open: watch::Sender::new(0) };
-        let asks = Arc::new(asks);
-        asks.worked(Duration::from_millis(1)).await;
+        let (asks, mut inbox) = asks();
+        asks.worked(SHORT).await;
         let mut awaited = Awaited::default();
-        for is_allowed in [Some(true), Some(false), None] {
+        for (is_allowed, name) in [(Some(true), "a"), (Some(false), "b"), (None, "c")] {
             let asking = Arc::clone(&asks);
-            let asked = tokio::spawn(async move {
-                asking.ask(Need::Host("a.example".to_owned()), "connect".to_owned()).await
-            });
-            let Some(Message::Asked { asked: fact, answer }) = heard.recv().await else { panic!() };
-            let need = fact.plan.connection().unwrap().name().into_owned();
-            assert_eq!((fact.call, fact.attempt, need.as_str()), (CallId(7), 1, "host:a.example"));
-            let worked = asks.worked(Duration::from_millis(1));
-            let waited = tokio::time::timeout(Duration::from_millis(100), worked).await;
+            let twice = async move {
+                let ask = || asking.ask(host(name), "connect".to_owned());
+                tokio::join!(ask(), ask())
+            };
+            let asked = tokio::spawn(twice);
+            let (fact, answer) = heard(&mut inbox).await;
+            assert_eq!((fact.call, fact.attempt), (CallId(7), 1));
+            assert_eq!(fact.plan.connection().unwrap().name(), format!("host:{name}"));
+            let waited = timeout(Duration::from_millis(100), asks.worked(SHORT)).await;
             assert!(waited.is_err(), "no time of the call has passed");
-            awaited.add(fact.call, need.clone(), answer);
-            awaited.settle(fact.call, "host:other", true);
+            let at = EventRef::fact(9);
+            awaited.add(at, fact.call, answer);
+            awaited.settle(EventRef::fact(8), true);
             match is_allowed {
-                Some(is_allowed) => awaited.settle(fact.call, &need, is_allowed),
+                Some(is_allowed) => awaited.settle(at, is_allowed),
                 None => awaited.forget(fact.call),
             }
-            assert_eq!(asked.await.unwrap(), is_allowed == Some(true));
-            asks.worked(Duration::from_millis(1)).await;
+            let answer = Some(is_allowed == Some(true));
+            assert_eq!(asked.await.unwrap(), (answer, answer));
+            asks.worked(SHORT).await;
         }
+        assert!(inbox.try_recv().is_err(), "what two connections ask about is one question");
+    }
+
+    #[tokio::test]
+    async fn a_question_that_nothing_waits_for_stops_no_clock_and_its_answer_is_kept() {
+        let (asks, mut inbox) = asks();
+        let left = timeout(Duration::from_millis(50), asks.ask(host("a"), "connect".to_owned())).await;
+        assert!(left.is_err());
+        asks.worked(SHORT).await;
+        let (_, answer) = heard(&mut inbox).await;
+        answer.send(true).unwrap();
+        assert_eq!(asks.ask(host("a"), "connect".to_owned()).await, Some(true));
+        assert!(inbox.try_recv().is_err(), "it is not asked again");
+    }
+
+    #[tokio::test]
+    async fn a_call_asks_about_a_limited_number_of_hosts() {
+        let (asks, mut inbox) = asks();
+        for n in 0..MOST + 5 {
+            let asked = timeout(SHORT, asks.ask(host(&n.to_string()), "connect".to_owned())).await;
+            assert_eq!(asked.ok(), (n >= MOST).then_some(None), "{n}");
+        }
+        let mut count = 0;
+        while inbox.try_recv().is_ok() {
+            count += 1;
+        }
+        assert_eq!(count, MOST);
     }
 }

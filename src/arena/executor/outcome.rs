@@ -18,15 +18,14 @@ impl Attempt {
     pub(super) async fn recorded(&self, body: OutcomeBody) -> OutcomeBody {
         self.live.finish();
         let body = self.refined(body).await;
-        match size_limits::bytes_over(&body) {
+        match size_limits::excess(&body) {
             None => body,
-            Some(bytes) => self.too_long(&body, bytes),
+            Some(words) => self.too_long(&body, words),
         }
     }
 
     /// A session whose log cannot take the answer to a call could never go on.
-    fn too_long(&self, body: &OutcomeBody, bytes: usize) -> OutcomeBody {
-        let words = format!("what came of it has {bytes} bytes; a log entry may have {}", size_limits::MOST);
+    fn too_long(&self, body: &OutcomeBody, words: String) -> OutcomeBody {
         let usage = match body {
             OutcomeBody::ModelAnswered(reply) => Some(reply.usage),
             OutcomeBody::ModelFailed(failed) => failed.usage,

@@ -6,7 +6,7 @@ use crate::cli::desk::PERSON;
 use crate::cli::error::Failure;
 use crate::config::{ConfigError, ModelName, kept};
 use crate::host;
-use crate::protocol::{Choice, Command};
+use crate::protocol::{Choice, Command, SparkId};
 use crate::tui::{Act, ModeRequest, Msg};
 
 use super::controller::{Done, Mission};
@@ -27,13 +27,14 @@ struct Task<'a> {
     written: String,
     /// True when it was meant for the turn under way.
     steers: bool,
+    to: Option<SparkId>,
 }
 
 impl Mission {
     /// Gives a task: to what runs, to what is shown, or to a new session. What was meant for a turn that has ended
     /// meanwhile is a task of its own.
     fn prompt(&mut self, task: Task<'_>) -> Result<Vec<Msg>, Failure> {
-        let Task { text, wish, written, steers } = task;
+        let Task { text, wish, written, steers, to } = task;
         let company = Company::of(wish, &self.kit.config)?;
         let words = steers.then(|| text.clone());
         let first = session_ops::task(text, &company)?;
@@ -43,7 +44,7 @@ impl Mission {
             let handle = live.handle().clone();
             self.pending.push(Box::pin(async move {
                 if let Some(words) = words
-                    && handle.command(handle.said(words, PERSON)).await.is_ok()
+                    && handle.command(handle.said(words, to, PERSON)).await.is_ok()
                 {
                     return Done::News(Vec::new());
                 }
@@ -169,8 +170,8 @@ impl Mission {
 
     pub(super) fn try_perform(&mut self, act: Act) -> Result<Vec<Msg>, Failure> {
         match act {
-            Act::Prompt { text, wish, written, steers } => {
-                let given = self.prompt(Task { text, wish: &wish, written: written.clone(), steers });
+            Act::Prompt { text, wish, written, steers, to } => {
+                let given = self.prompt(Task { text, wish: &wish, written: written.clone(), steers, to });
                 return Ok(given.unwrap_or_else(|failure| {
                     vec![Msg::Refused { text: written, why: in_words(&failure) }]
                 }));

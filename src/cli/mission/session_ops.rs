@@ -101,7 +101,7 @@ pub(super) async fn resume(
     }
     let handle = front.host.resume((&config, id), &changes, front.who()).await?;
     let first = match first {
-        Some(Command::Prompt { text, .. }) if handle.has_open_turn() => Some(handle.said(text, PERSON)),
+        Some(Command::Prompt { text, .. }) if handle.has_open_turn() => Some(handle.said(text, None, PERSON)),
         first => first,
     };
     Opened::of(kit, &handle, first, None)

@@ -81,8 +81,14 @@ fn question_words(board: &Board) -> impl Iterator<Item = String> {
 /// The calls that wait for an answer.
 fn ask_words(board: &Board) -> Option<String> {
     let target = |target| visible::collapsed(&visible::shown(target));
-    let open =
-        board.approvals.iter().map(|ask| format!("{}: {} ({})", ask.tool, target(&ask.target), ask.call));
+    let needs = |opens: &[String]| match opens {
+        [] => String::new(),
+        opens => format!(", needs {}", opens.join(" and ")),
+    };
+    let open = board
+        .approvals
+        .iter()
+        .map(|ask| format!("{}: {}{} ({})", ask.tool, target(&ask.target), needs(&ask.opens), ask.call));
     (!board.approvals.is_empty()).then(|| open.collect::<Vec<_>>().join(", "))
 }
 
@@ -220,6 +226,7 @@ fn cells(row: &CostRow, costs: &Costs) -> [String; 10] {
             let role = costs.sparks.get(spark).map(|costs| costs.role.as_str()).unwrap_or_default();
             format!("{spark} {role}")
         }
+        Scope::WithSubagents(spark) => format!("{spark} with subagents"),
         Scope::Turn(turn) => costs.turn_name(*turn),
         Scope::Role(role) => format!("role {role}"),
         Scope::Model(model) => model.clone(),

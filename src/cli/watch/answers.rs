@@ -60,7 +60,7 @@ impl Watch {
         if text.trim().is_empty() {
             return;
         }
-        if let Err(error) = handle.command(handle.said(text, PERSON)).await {
+        if let Err(error) = handle.command(handle.said(text, None, PERSON)).await {
             self.output.warn(&format!("the answer was not taken: {error}"));
         }
     }

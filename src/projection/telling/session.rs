@@ -175,11 +175,16 @@ pub(super) fn sealed(data: &SessionSealed) -> Telling<'static> {
 }
 
 /// A debater's role is its persona.
-pub(super) fn ignited(data: &SparkIgnited) -> Vec<Telling<'static>> {
+pub(super) fn ignited(data: &SparkIgnited, scene: &Scene<'_>) -> Vec<Telling<'static>> {
     let persona = match data.role == data.persona {
         true => String::new(),
         false => format!("as {} ", data.persona),
     };
+    if let Some(delegated) = &data.delegated {
+        let head = format!("for {}, {persona}on {}", (scene.name)(delegated.parent), data.model);
+        let joins = Telling::new(Kind::Joins, head).ended(scene.tool(delegated.tool_use));
+        return vec![joins.weighing(Weight::Aside)];
+    }
     let joins = Telling::new(Kind::Joins, format!("{persona}on {}", data.model));
     let earlier = data.earlier_tokens.map(|tokens| {
         let about = format!("about {} tokens", phrases::short_count(tokens));
@@ -211,8 +216,10 @@ pub(super) fn notice<'a>(data: &'a NoticeGiven, scene: &Scene<'_>) -> Telling<'a
             Telling::new(Kind::Task, first).over(Body::Output(rest.into())).weighing(weight)
         }
         notice => {
-            // What a model is asked to sum up is for the model, and that a lead lacks the chat is shown where it begins.
-            let is_for_model = matches!(notice, Notice::Compacted | Notice::Apart | Notice::Interrupted);
+            // For the model alone: what it is asked to sum up, how a subagent works; and that a lead lacks the chat, which
+            // is shown where it begins.
+            let is_for_model =
+                matches!(notice, Notice::Compacted | Notice::Apart | Notice::Interrupted | Notice::Subagent);
             let weight = if is_for_model { Weight::Routine } else { Weight::News };
             let head = phrases::notice(notice);
             Telling::new(Kind::Notice, head).with(Body::Said(text.into())).weighing(weight)

@@ -116,6 +116,10 @@ pub(super) fn answered(data: &ToolAnswered, scene: &Scene<'_>) -> Telling<'stati
             let rows = list.lines().collect::<Vec<_>>().join("\n");
             Telling::new(Kind::Steps, list.words()).with(Body::Rows(rows))
         }
+        // What the subagent said was told when it said it.
+        Some(InsideCall::Spawn(_)) => {
+            Telling::new(Kind::Answered, scene.tool(data.tool_use)).refs(format!("[{}]", data.from))
+        }
         _ => {
             let words = inside::words(data, scene.lookup).unwrap_or_default();
             let told = Telling::new(Kind::Answered, scene.tool(data.tool_use));

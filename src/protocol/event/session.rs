@@ -8,6 +8,7 @@ use crate::protocol::command::{Choice, StopCause};
 use crate::protocol::effect::Order;
 use crate::protocol::spec::{Mode, Setting, Spec};
 use crate::protocol::stored::stored;
+use crate::protocol::subagent::Delegated;
 use crate::protocol::{ArenaEvent, CallId, EventRef, SparkId};
 
 impl ArenaEvent {
@@ -337,6 +338,9 @@ pub struct SparkIgnited {
     /// Of a squad's lead: estimated tokens of the conversation that it continues or is too long for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earlier_tokens: Option<u64>,
+    /// What it is given as a subagent; none for one that works for the person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delegated: Option<Box<Delegated>>,
 }
 
 /// Data of `spark_completed`.
@@ -425,6 +429,8 @@ stored! {
         Planning,
         /// The chat before this task is not shown to you.
         Apart,
+        /// You are a subagent: how you work, and when you must answer.
+        Subagent,
     }
 }
 

@@ -61,6 +61,47 @@ pub struct Limits {
     /// Milliseconds a command may ask for; default ten minutes.
     #[serde(default = "most_tool_ms")]
     pub tool_timeout_max_ms: u64,
+    /// How far sparks may delegate.
+    #[serde(default, skip_serializing_if = "SubagentLimits::is_usual")]
+    pub subagents: SubagentLimits,
+}
+
+/// How far sparks may delegate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct SubagentLimits {
+    /// Subagents of one turn.
+    pub total: u32,
+    /// Subagents that one spark has at work at once; its further ones wait.
+    pub at_once: u32,
+    /// How often a task is passed on: 1 lets the sparks that work for the person delegate, 0 none.
+    pub depth: u32,
+    /// Model calls of one subagent.
+    pub max_steps: u32,
+}
+
+impl Default for SubagentLimits {
+    /// 32 subagents a turn, four at once, none of them with its own, 50 steps each.
+    fn default() -> Self {
+        SubagentLimits { total: 32, at_once: 4, depth: 1, max_steps: 50 }
+    }
+}
+
+impl SubagentLimits {
+    fn is_usual(&self) -> bool {
+        *self == SubagentLimits::default()
+    }
+
+    /// Of each limit the lower one.
+    #[must_use]
+    pub fn stricter(&self, other: &Self) -> Self {
+        SubagentLimits {
+            total: self.total.min(other.total),
+            at_once: self.at_once.min(other.at_once),
+            depth: self.depth.min(other.depth),
+            max_steps: self.max_steps.min(other.max_steps),
+        }
+    }
 }
 
 fn most_tool_ms() -> u64 {
@@ -98,6 +139,7 @@ impl Default for Limits {
             model_timeout_ms: 600_000,
             tool_timeout_ms: 120_000,
             tool_timeout_max_ms: most_tool_ms(),
+            subagents: SubagentLimits::default(),
         }
     }
 }

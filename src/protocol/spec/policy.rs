@@ -7,7 +7,7 @@ use super::Risk;
 use crate::protocol::event::Plan;
 use crate::protocol::need::Need;
 use crate::protocol::stored::stored;
-use crate::protocol::text::glob_of;
+use crate::protocol::text::{glob, glob_of};
 
 /// Who may do what. Deny wins over ask, ask over allow, whatever the priority; among equals the highest priority names the rule.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -98,7 +98,14 @@ impl Rule {
             tool: Some(glob_of(tool)),
             command: plan.command().map(glob_of),
             path: glob_of_paths(plan),
-            needs: plan.other_needs().map(|need| glob_of(&need.name())).collect(),
+            // A host is written as it is, brackets of an address included.
+            needs: plan
+                .other_needs()
+                .map(|need| match need {
+                    Need::Host(_) => need.name().into_owned(),
+                    _ => glob_of(&need.name()),
+                })
+                .collect(),
             // A connection is the same from every folder, and for every command that asks for it before it runs.
             cwd: plan.connection().is_none().then(|| plan.cwd.clone()),
             call: (!plan.needs.iter().any(speaks)).then(|| plan.digest.clone()),
@@ -177,5 +184,17 @@ stored! {
         Ask,
         /// It may not run, whoever says so.
         Deny,
+    }
+}
+
+impl Action {
+    /// Whether the pattern of a rule with this action fits a text. What forbids matches letters in either case, so that a
+    /// file system that folds case gives no way around it; what allows does not, since `-d` is not `-D`. A pattern that
+    /// cannot be read matches everything when it forbids and nothing when it allows.
+    pub fn fits(self, pattern: &str, text: &str) -> bool {
+        // Hosts are the same in either case, and an address may have brackets.
+        let (forbids, is_host) = (self != Action::Allow, pattern.starts_with("host:"));
+        let fits = || glob(pattern, forbids || is_host).map_or(forbids, |glob| glob.is_match(text));
+        (is_host && pattern == text) || fits()
     }
 }

@@ -20,7 +20,7 @@ use crate::sandbox::proxy::origins::Origins;
 use crate::sandbox::proxy::{Asker, HostUse, Proxy, Wire};
 
 /// Where the proxy is reached on a call's loopback: above the ports that the system gives out by itself.
-const PORT: u16 = 61_128;
+pub const PORT: u16 = 61_128;
 /// What is in place of the token in what a command says.
 const MASKED: &str = "[the proxy's token]";
 
@@ -30,20 +30,20 @@ pub struct CallNetwork {
     origins: Arc<Origins>,
     /// Ports of this machine that are reached at the same port inside.
     ports: Vec<u16>,
-    /// How long tools wait for a connection.
-    patience: Patience,
+    /// What tools are told of waiting for a connection.
+    waits: &'static [(&'static str, &'static str)],
 }
 
-/// What tools are told of waiting.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Patience {
-    /// No connection can be allowed: they need not try again.
-    None,
-    /// As they do by themselves.
-    Usual,
-    /// A person is asked, who takes longer to answer than a server.
-    Long,
-}
+/// No connection can be allowed: tools need not try again.
+const NO_WAITS: &[(&str, &str)] =
+    &[("CARGO_NET_RETRY", "0"), ("PIP_RETRIES", "0"), ("npm_config_fetch_retries", "0")];
+/// A person is asked, who takes longer to answer than a server.
+const LONG_WAITS: &[(&str, &str)] = &[
+    ("CARGO_HTTP_TIMEOUT", "600"),
+    ("PIP_DEFAULT_TIMEOUT", "600"),
+    ("UV_HTTP_TIMEOUT", "600"),
+    ("npm_config_fetch_timeout", "600000"),
+];
 
 impl CallNetwork {
     /// What was opened for the call, what rules say of hosts, and who is asked about others.
@@ -52,31 +52,33 @@ impl CallNetwork {
         wire: &Arc<dyn Wire>,
         origins: &Arc<Origins>,
         asks: Option<Arc<dyn Asks>>,
+        read_only: bool,
     ) -> Result<Self, String> {
         let (opens, mut rules) = (&exec.opens, HostRules::default());
         for host in &opens.hosts {
-            rules.add(Action::Allow, &Need::Host(host.clone()).name());
+            rules.add_shown(Need::Host(host.clone()).name().into_owned());
         }
         for rule in &opens.rules {
             rules.add(rule.action, &rule.need);
         }
         origins.targets().for_each(|target| rules.add_own(target.clone()));
         let mut ports = opens.ports.clone();
-        ports.extend(ports_of(&opens.rules));
+        // What listens on this machine may keep more than the workspace, so nothing is opened where it is read-only.
+        ports.extend(ports_of(&opens.rules).filter(|_| !read_only));
         ports.retain(|port| *port != PORT);
         ports.sort_unstable();
         ports.dedup();
         if ports.len() >= MOST {
             return Err(format!("a command can have {} ports of this machine at most", MOST - 1));
         }
-        let patience = match asks {
-            Some(_) => Patience::Long,
-            None if rules.allow_some() => Patience::Usual,
-            None => Patience::None,
+        let waits = match asks {
+            Some(_) => LONG_WAITS,
+            None if rules.allow_some() => &[],
+            None => NO_WAITS,
         };
         let asker = asks.map(|asks| asker(asks, Arc::clone(origins), exec.command.clone()));
         let proxy = Proxy::new(rules, Arc::clone(wire), asker)?.through(origins.upstream().cloned());
-        Ok(CallNetwork { proxy: Arc::new(proxy), origins: Arc::clone(origins), ports, patience })
+        Ok(CallNetwork { proxy: Arc::new(proxy), origins: Arc::clone(origins), ports, waits })
     }
 
     /// Ports on which the call has to listen: the proxy's, then those of this machine.
@@ -113,22 +115,10 @@ impl CallNetwork {
         let proxies = ["http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
         // These win over the proxy that a tool's own settings name, which is not reached from here.
         let of_tools = ["CARGO_HTTP_PROXY", "PIP_PROXY", "npm_config_proxy", "npm_config_https_proxy"];
-        let waits: &[(&str, &str)] = match self.patience {
-            Patience::None => {
-                &[("CARGO_NET_RETRY", "0"), ("PIP_RETRIES", "0"), ("npm_config_fetch_retries", "0")]
-            }
-            Patience::Usual => &[],
-            Patience::Long => &[
-                ("CARGO_HTTP_TIMEOUT", "600"),
-                ("PIP_DEFAULT_TIMEOUT", "600"),
-                ("UV_HTTP_TIMEOUT", "600"),
-                ("npm_config_fetch_timeout", "600000"),
-            ],
-        };
         let all = proxies.into_iter().chain(of_tools).map(|name| (name, url.as_str()));
         let all = all.chain(["no_proxy", "NO_PROXY", "npm_config_noproxy"].map(|name| (name, own)));
         let all = all.chain(["MAVEN_OPTS", "GRADLE_OPTS", "JAVA_OPTS"].map(|name| (name, java.as_str())));
-        let all = all.chain([("NODE_USE_ENV_PROXY", "1")]).chain(waits.iter().copied());
+        let all = all.chain([("NODE_USE_ENV_PROXY", "1")]).chain(self.waits.iter().copied());
         all.map(|(name, value)| (name.to_owned(), value.into())).collect()
     }
 
@@ -164,15 +154,14 @@ fn asker(asks: Arc<dyn Asks>, origins: Arc<Origins>, command: String) -> Asker {
     })
 }
 
-/// The ports that rules allow by their number and none denies.
+/// The ports that rules allow by their number and none forbids in any spelling.
 fn ports_of(rules: &[HostRule]) -> impl Iterator<Item = u16> {
-    let of = |rule: &HostRule| rule.need.strip_prefix("port:").and_then(|port| port.parse::<u16>().ok());
-    let is_denied = move |port: u16| {
-        let denies = |rule: &HostRule| of(rule) == Some(port) || matches!(rule.need.as_str(), "port:*" | "*");
-        rules.iter().any(|rule| rule.action != Action::Allow && denies(rule))
+    let allowed = rules.iter().filter(|rule| rule.action == Action::Allow);
+    let allowed = allowed.filter_map(|rule| rule.need.strip_prefix("port:")?.parse().ok());
+    let forbids = |rule: &HostRule, port: u16| {
+        rule.action != Action::Allow && rule.action.fits(&rule.need, &Need::Port(port).name())
     };
-    let allowed = rules.iter().filter(|rule| rule.action == Action::Allow).filter_map(of);
-    allowed.filter(move |port| *port != 0 && !is_denied(*port))
+    allowed.filter(move |port| *port != 0 && !rules.iter().any(|rule| forbids(rule, *port)))
 }
 
 /// Serves a call's sockets while it runs.

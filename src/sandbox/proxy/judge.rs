@@ -3,9 +3,9 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use globset::{GlobBuilder, GlobMatcher};
 use ipnet::IpNet;
 
+use crate::protocol::effect::HostRule;
 use crate::protocol::spec::Action;
 
 /// Ports that a rule for a host opens without naming them: HTTPS and HTTP.
@@ -74,43 +74,22 @@ pub enum Verdict {
 #[derive(Clone, Debug, Default)]
 pub struct HostRules {
     rules: Vec<HostRule>,
+    /// Hosts that the call named and was allowed: a rule that asks has been answered.
+    shown: Vec<HostRule>,
     /// Servers of the user's own configuration, such as a mirror: their address and port may be any.
     own: Vec<Target>,
 }
 
-#[derive(Clone, Debug)]
-struct HostRule {
-    action: Action,
-    host: Pattern,
-    /// None where the rule names no port.
-    port: Option<PortPattern>,
-}
-
-#[derive(Clone, Debug)]
-enum Pattern {
-    Name(GlobMatcher),
-    Addresses(IpNet),
-    /// A pattern that cannot be read: it matches everything when it forbids and nothing when it allows.
-    Unreadable,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum PortPattern {
-    Any,
-    One(u16),
-}
-
 impl HostRules {
     /// Adds a rule by what it says of needs: `host:NAME`, `host:NAME:PORT`, `host:ADDRESS`, `host:NETWORK/BITS`, or `*`;
-    /// `*` in a name is anything. Patterns of other needs are left out.
+    /// `*` in a name is anything.
     pub fn add(&mut self, action: Action, need: &str) {
-        let pattern = match need.strip_prefix("host:") {
-            Some(pattern) => pattern,
-            None if need == "*" => need,
-            None => return,
-        };
-        let (host, port) = split(pattern);
-        self.rules.push(HostRule { action, host: Pattern::of(host), port });
+        self.rules.push(HostRule { need: need.to_owned(), action });
+    }
+
+    /// Adds a host that the call was allowed by its name.
+    pub fn add_shown(&mut self, need: String) {
+        self.shown.push(HostRule { need, action: Action::Allow });
     }
 
     /// Names a server that the user's own configuration leads to. It is asked about like any other.
@@ -121,9 +100,10 @@ impl HostRules {
     /// Judges a target by its name. Deny wins over ask, and ask over allow.
     pub fn judge(&self, target: &Target) -> Verdict {
         let is_own = self.own.contains(target);
-        let fits = |rule: &&HostRule| rule.names(target, is_own);
-        match self.rules.iter().filter(fits).map(|rule| rule.action).max() {
+        let is_shown = || self.shown.iter().any(|rule| fits(rule, target, is_own));
+        match self.rules.iter().filter(|rule| fits(rule, target, is_own)).map(|rule| rule.action).max() {
             Some(Action::Allow) => Verdict::Allow,
+            Some(Action::Ask) | None if is_shown() => Verdict::Allow,
             Some(Action::Ask) | None => Verdict::Ask,
             Some(_) => Verdict::Deny,
         }
@@ -132,74 +112,61 @@ impl HostRules {
     /// Whether a connection to this address may be made for a target that is allowed. An address of this machine or its
     /// own networks needs a rule that names the address, not only a name that leads there.
     pub fn may_connect(&self, target: &Target, address: IpAddr) -> Result<(), &'static str> {
-        let address = address.to_canonical();
-        let names = |rule: &&HostRule| match &rule.host {
-            Pattern::Addresses(net) => net.contains(&address) && rule.fits_port(target.port),
-            Pattern::Name(_) => false,
-            Pattern::Unreadable => rule.action != Action::Allow,
-        };
-        match self.rules.iter().filter(names).map(|rule| rule.action).max() {
+        let at = Target { host: address.to_canonical().to_string(), port: target.port };
+        let speaks = |rule: &&HostRule| rule.action == Action::Deny || network(&rule.need).is_some();
+        let fitting =
+            self.rules.iter().chain(&self.shown).filter(speaks).filter(|rule| fits(rule, &at, false));
+        match fitting.map(|rule| rule.action).max() {
             Some(Action::Allow) => Ok(()),
             Some(_) => Err("an address that a rule denies"),
             None if self.own.contains(target) => Ok(()),
-            None => closed(address).map_or(Ok(()), Err),
+            None => closed(address.to_canonical()).map_or(Ok(()), Err),
         }
     }
 
-    /// True when a rule allows any host.
+    /// True when a host is allowed.
     pub fn allow_some(&self) -> bool {
-        self.rules.iter().any(|rule| rule.action == Action::Allow)
+        !self.shown.is_empty() || self.rules.iter().any(|rule| rule.action == Action::Allow)
     }
 }
 
-impl HostRule {
-    fn names(&self, target: &Target, is_own: bool) -> bool {
-        let is_named = match (&self.host, target.address()) {
-            (Pattern::Name(glob), _) => glob.is_match(&target.host),
-            (Pattern::Addresses(net), Some(address)) => net.contains(&address),
-            (Pattern::Addresses(_), None) => false,
-            (Pattern::Unreadable, _) => self.action != Action::Allow,
-        };
-        is_named && ((is_own && self.port.is_none()) || self.fits_port(target.port))
-    }
-
-    /// A rule that forbids and names no port speaks of all.
-    fn fits_port(&self, port: u16) -> bool {
-        match self.port {
-            Some(PortPattern::Any) => true,
-            Some(PortPattern::One(named)) => named == port,
-            None => self.action != Action::Allow || USUAL_PORTS.contains(&port),
-        }
-    }
-}
-
-impl Pattern {
-    fn of(host: &str) -> Self {
-        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-        if let Ok(address) = bare.parse::<IpAddr>() {
-            return Pattern::Addresses(address.to_canonical().into());
-        }
-        if let Ok(net) = bare.parse::<IpNet>() {
-            return Pattern::Addresses(net);
-        }
-        let name = bare.strip_suffix('.').unwrap_or(bare);
-        let glob = GlobBuilder::new(name).case_insensitive(true).literal_separator(false).build();
-        glob.map_or(Pattern::Unreadable, |glob| Pattern::Name(glob.compile_matcher()))
-    }
-}
-
-/// A pattern's host and port.
-fn split(pattern: &str) -> (&str, Option<PortPattern>) {
-    let is_whole = pattern.parse::<IpAddr>().is_ok() || pattern.parse::<IpNet>().is_ok();
-    let parts = pattern.rsplit_once(':').filter(|_| !is_whole);
-    let port = |text: &str| match text {
-        "*" => Some(PortPattern::Any),
-        number => number.parse().ok().map(PortPattern::One),
+/// Whether a rule speaks of a target. What forbids does in every spelling that fits one of its names, and of all ports
+/// where it names none; what allows names the host, and the port unless it is a usual one.
+fn fits(rule: &HostRule, target: &Target, is_own: bool) -> bool {
+    let forbids = rule.action != Action::Allow;
+    let is_usual = USUAL_PORTS.contains(&target.port) || is_own;
+    let glob = |name: String| rule.action.fits(&rule.need, &name);
+    let host = || glob(format!("host:{}", target.bracketed()));
+    let with_port = || glob(format!("host:{target}"));
+    let in_network = |(net, port): (IpNet, Option<&str>)| {
+        let is_port = port.map_or(forbids || is_usual, |port| port == "*" || port.parse() == Ok(target.port));
+        is_port && target.address().is_some_and(|address| net.contains(&address))
     };
-    match parts.and_then(|(host, number)| Some((host, port(number)?))) {
-        Some((host, port)) => (host, Some(port)),
-        None => (pattern, None),
+    match network(&rule.need) {
+        _ if forbids && (host() || with_port()) => true,
+        Some(network) => in_network(network),
+        None if forbids => false,
+        None if port_of(&rule.need).is_some() => with_port(),
+        None => is_usual && host(),
     }
+}
+
+/// The port that a pattern names: a number, or `*` for any.
+fn port_of(need: &str) -> Option<&str> {
+    let (_, port) = need.strip_prefix("host:")?.rsplit_once(':')?;
+    (port == "*" || port.parse::<u16>().is_ok()).then_some(port)
+}
+
+/// The addresses that a pattern names, and its port.
+fn network(need: &str) -> Option<(IpNet, Option<&str>)> {
+    let pattern = need.strip_prefix("host:")?;
+    let net = |text: &str| {
+        let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+        let address = bare.parse::<IpAddr>().map(|address| address.to_canonical().into());
+        address.or_else(|_| bare.parse::<IpNet>()).ok()
+    };
+    let whole = net(pattern).map(|net| (net, None));
+    whole.or_else(|| Some((net(pattern.rsplit_once(':')?.0)?, Some(port_of(need)?))))
 }
 
 /// What is special about an address that only a rule for the address opens; none for every other.
@@ -269,6 +236,13 @@ mod tests {
             (&[(Action::Allow, "*"), (Action::Deny, "host:*.evil.example")], "x.EVIL.example", 80, Deny),
             (&[(Action::Allow, "host:x:9"), (Action::Deny, "host:x")], "x", 9, Deny),
             (&[(Action::Allow, "*"), (Action::Ask, "host:x")], "x", 443, Ask),
+            (&[(Action::Allow, "*"), (Action::Deny, "host:{,*.}evil.example")], "evil.example", 443, Deny),
+            (&[(Action::Allow, "*"), (Action::Deny, "HOST*")], "x", 443, Deny),
+            (&[(Action::Allow, "*"), (Action::Deny, "host:x:4*")], "x", 443, Deny),
+            (&[(Action::Allow, "*"), (Action::Ask, "**")], "x", 443, Ask),
+            (&[(Action::Allow, "host:X.example")], "x.example", 443, Allow),
+            (&[(Action::Allow, "host:*")], "x", 22, Ask),
+            (&[(Action::Deny, "host:10.0.0.0/8"), (Action::Allow, "*")], "10.1.2.3", 22, Deny),
             (&[], "x", 443, Ask),
         ] {
             assert_eq!(rules(rows).judge(&target(host, port)), expected, "{rows:?} {host}:{port}");
@@ -339,6 +313,18 @@ mod tests {
         assert_eq!(judge("host:10.1.2.3:5432", 5432), Ok(()));
         let denied = rules(&[(Action::Allow, "*"), (Action::Deny, "host:203.0.113.0/24")]);
         assert!(denied.may_connect(&target("x", 443), "203.0.113.9".parse().unwrap()).is_err());
+        let denied = rules(&[(Action::Allow, "host:10.0.0.0/8"), (Action::Deny, "host:10.1.*")]);
+        assert!(denied.may_connect(&target("x", 443), address).is_err());
+    }
+
+    #[test]
+    fn what_a_call_was_allowed_by_name_answers_a_rule_that_asks_and_none_that_denies() {
+        for (action, said) in [(Action::Ask, Verdict::Allow), (Action::Deny, Verdict::Deny)] {
+            let mut rules = rules(&[(action, "*")]);
+            rules.add_shown("host:a.example".to_owned());
+            assert_eq!(rules.judge(&target("a.example", 443)), said);
+            assert_ne!(rules.judge(&target("b.example", 443)), Verdict::Allow);
+        }
     }
 
     #[test]

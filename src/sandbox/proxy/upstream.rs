@@ -52,13 +52,14 @@ impl Upstream {
         })
     }
 
-    /// Whether a host is reached through it: names that are not excepted.
+    /// Whether a host is reached through it: names that are not excepted, and not the proxy's own machine.
     pub fn serves(&self, target: &Target) -> bool {
-        let is_beneath = |name: &String| {
-            let rest = target.host.strip_suffix(name.as_str());
+        let is_under = |name: &str| {
+            let rest = target.host.strip_suffix(name);
             rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
         };
-        target.address().is_none() && !self.except.iter().any(is_beneath)
+        let is_excepted = self.except.iter().any(|name| is_under(name));
+        target.address().is_none() && !is_excepted && !is_under("localhost")
     }
 
     /// Asks it for a tunnel over a connection to it.
@@ -118,6 +119,9 @@ mod tests {
                 && !serves("a.corp")
                 && !serves("corp")
                 && !serves("b.a.lan")
+                && !of(&[("https_proxy", "http://proxy.example")])
+                    .unwrap()
+                    .serves(&Target::new("x.localhost", 443).unwrap())
         );
         assert!(!serves("203.0.113.1"), "an address is reached itself");
         assert_eq!(of(&[("https_proxy", "socks5://x:1")]), None);

@@ -11,6 +11,7 @@ use crate::protocol::message::{Part, Role};
 use crate::protocol::spec::{Action, Rule};
 use crate::protocol::{CallId, Choice, EventRef};
 use crate::session::Session;
+use crate::session::policy::Grant;
 use crate::session::state::{Item, Use, UseState};
 
 impl Session {
@@ -89,21 +90,23 @@ impl Session {
     pub(super) fn fold_approval(&mut self, data: &ApprovalAnswered) {
         let Some(call) = self.calls.remove(&data.call) else { return };
         let Order::Ask(PreparedUse { tool_use, prepared, .. }) = call.order else { return };
+        // A recorded run that is applied is no tool's call, and grants none.
+        let shown = self.asked(tool_use).zip(self.plan(prepared));
+        let granted = match &data.choice {
+            Choice::Rule(rule) => Some((**rule).clone()),
+            Choice::Session => shown.map(|((tool, _), plan)| {
+                Rule::granting(format!("granted for this session: {tool}"), tool, plan)
+            }),
+            Choice::Once | Choice::Deny(_) | Choice::Unknown(_) => None,
+        };
+        // A connection is the same whatever confines what asks for it.
+        let connects = shown.is_some_and(|(_, plan)| plan.connection().is_some());
+        let rights = call.spark.filter(|_| !connects).and_then(|spark| self.rights(spark));
+        let shelter = rights.map(|rights| rights.shelter).unwrap_or_default();
+        self.grants.extend(granted.map(|rule| Grant { rule, shelter }));
         let state = match &data.choice {
             Choice::Deny(_) | Choice::Unknown(_) => UseState::Prepared,
-            Choice::Once => UseState::Allowed,
-            Choice::Rule(rule) => {
-                self.grants.push((**rule).clone());
-                UseState::Allowed
-            }
-            Choice::Session => {
-                // A recorded run that is applied is no tool's call, and grants none.
-                let call = self.asked(tool_use).zip(self.plan(prepared));
-                self.grants.extend(call.map(|((tool, _), plan)| {
-                    Rule::granting(format!("granted for this session: {tool}"), tool, plan)
-                }));
-                UseState::Allowed
-            }
+            Choice::Once | Choice::Session | Choice::Rule(_) => UseState::Allowed,
         };
         self.leave_ask(tool_use, UseState::Asking(data.call), state);
     }

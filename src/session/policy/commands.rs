@@ -22,6 +22,12 @@ const FOREIGN: [&str; 9] = ["`", "$(", "${", "$'", "$\"", "$[", "<(", ">(", "<<"
 /// The operators between and in the simple commands of a line that is understood.
 const PLAIN: [&str; 12] = [";", "&", "&&", "||", "|", "\n", ">", ">>", "<", ">&", "<&", ">|"];
 
+/// Builtins that change what the later commands of a line mean, as an assignment before one does.
+const CHANGERS: [&str; 14] = [
+    "alias", "declare", "enable", "export", "hash", "let", "local", "read", "readonly", "set", "shopt",
+    "typeset", "umask", "unset",
+];
+
 /// Programs that run what they are given: a rule over their line says nothing of that.
 const RUNNERS: [&str; 38] = [
     ".", "ash", "bash", "builtin", "busybox", "chroot", "chrt", "command", "coproc", "dash", "doas", "env",
@@ -145,7 +151,7 @@ fn plain(command: &SimpleCommand) -> Option<Vec<String>> {
             Item::IoRedirect(_) | Item::ProcessSubstitution(..) => return None,
         }
     }
-    let is_said = words.iter().all(|word| is_literal(word)) && !runs_others(&words);
+    let is_said = words.iter().all(|word| is_literal(word)) && !runs_others(&words) && !is_changer(words[0]);
     is_said.then(|| words.into_iter().map(str::to_owned).collect())
 }
 
@@ -161,6 +167,10 @@ fn is_literal(text: &str) -> bool {
             _ => is_text(piece),
         })
     })
+}
+
+fn is_changer(name: &str) -> bool {
+    CHANGERS.contains(&unquote_str(name).as_str())
 }
 
 fn runs_others(words: &[&str]) -> bool {
@@ -269,6 +279,8 @@ mod tests {
             "cargo test >& x",
             "cargo test 2> x",
             "X=1 cargo test",
+            "export PATH=x; cargo test",
+            "cargo test && \"alias\" ls=rm",
             "cargo test $X",
             "cargo test \"$X\"",
             "cargo test ${X}",

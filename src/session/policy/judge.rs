@@ -1,5 +1,7 @@
 //! The order in which a call is judged: the first line that speaks decides.
 
+use serde::Serialize;
+
 use super::{covers, matches, names, restored, understood};
 use crate::protocol::event::Plan;
 use crate::protocol::need::Need;
@@ -39,7 +41,7 @@ pub struct Rights<'a> {
     /// The rules.
     pub policy: &'a Policy,
     /// What people granted for the session.
-    pub grants: &'a [Rule],
+    pub grants: &'a [Grant],
     /// The permission level.
     pub level: PermissionLevel,
     /// True for a role that only looks, whatever the level.
@@ -49,12 +51,30 @@ pub struct Rights<'a> {
 }
 
 /// What a sandbox does for a command.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Shelter {
     /// It keeps commands from everything but the workspace.
     pub confines: bool,
     /// It can keep them from changing the workspace.
     pub holds_plans: bool,
+}
+
+/// What a person granted for the session, and what confined the call that was shown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Grant {
+    /// What is allowed.
+    pub rule: Rule,
+    /// It counts only where commands are confined as much.
+    pub shelter: Shelter,
+}
+
+impl<'a> Rights<'a> {
+    /// The grants that count here.
+    pub(super) fn granted(&self) -> impl Iterator<Item = &'a Rule> + use<'a> {
+        let here = self.shelter;
+        let counts = move |of: Shelter| here.confines >= of.confines && here.holds_plans >= of.holds_plans;
+        self.grants.iter().filter(move |grant| counts(grant.shelter)).map(|grant| &grant.rule)
+    }
 }
 
 /// Judges a prepared call.
@@ -79,7 +99,7 @@ pub fn lines(rights: &Rights<'_>, tool: &str, plan: &Plan) -> impl Iterator<Item
 /// The needs of a call that leave the sandbox and that no rule and no grant names.
 pub fn opens<'a>(rights: &Rights<'_>, tool: &str, plan: &'a Plan) -> Vec<&'a Need> {
     let is_named = |need: &Need| {
-        let mut rules = rights.policy.rules.iter().chain(rights.grants);
+        let mut rules = rights.policy.rules.iter().chain(rights.granted());
         rules.any(|rule| names(rule, need, tool, plan))
     };
     plan.needs.iter().filter(|need| need.leaves_sandbox() && !is_named(need)).collect()
@@ -115,14 +135,14 @@ fn read_only(rights: &Rights<'_>, _: &str, plan: &Plan) -> Option<Ruling> {
     let changes = |need: &Need| matches!(need, Need::Write(_) | Need::Git | Need::Unconfined);
     let runs = plan.needs.iter().any(|need| matches!(need, Need::Command(_)));
     let elsewhere = plan.risk == Risk::Execute && !runs;
-    let why = match is_planning {
-        _ if plan.risk == Risk::Write || elsewhere || plan.needs.iter().any(changes) => {
+    let why = match () {
+        () if plan.risk == Risk::Write || elsewhere || plan.needs.iter().any(changes) => {
             "the workspace is read-only"
         }
-        true if runs && !rights.shelter.holds_plans => {
+        () if runs && !rights.shelter.holds_plans => {
             "no sandbox here keeps commands from changing the workspace"
         }
-        _ => return None,
+        () => return None,
     };
     let who = if is_planning { "level plan" } else { "read-only role" };
     let advice =
@@ -131,26 +151,35 @@ fn read_only(rights: &Rights<'_>, _: &str, plan: &Plan) -> Option<Ruling> {
     Some(Ruling { why: Some(advice.to_owned()), ..ruling })
 }
 
-/// What a person granted when asked answers such a rule for the session.
+/// Such a rule is answered for the session by a grant of this very call. One by a pattern was not shown the rule.
 fn asked(rights: &Rights<'_>, tool: &str, plan: &Plan) -> Option<Ruling> {
     let rule = strongest(rights, Action::Ask, tool, plan)?;
-    let is_granted = rights.grants.iter().any(|grant| covers(grant, tool, plan));
+    let is_granted = rights.granted().any(|grant| *grant == Rule::granting(&grant.name, tool, plan));
     (!is_granted).then(|| by(rule, Line::Asked))
+}
+
+/// True where these rules allow a call, whatever else there is.
+pub fn allows(policy: &Policy, tool: &str, plan: &Plan) -> bool {
+    let (level, shelter) = (PermissionLevel::Ask, Shelter::default());
+    allowed(&Rights { policy, grants: &[], level, read_only: false, shelter }, tool, plan).is_some()
 }
 
 /// One rule or grant for the whole call, or one for each simple command of its line.
 fn allowed(rights: &Rights<'_>, tool: &str, plan: &Plan) -> Option<Ruling> {
     let one = |plan: &Plan| {
-        let granted = || rights.grants.iter().find(|grant| covers(grant, tool, plan));
+        let granted = || rights.granted().find(|grant| covers(grant, tool, plan));
         strongest(rights, Action::Allow, tool, plan).or_else(granted)
     };
     if let Some(rule) = one(plan) {
         return Some(by(rule, Line::Allowed));
     }
     let commands = plan.command().and_then(understood).filter(|commands| commands.len() > 1)?;
+    // What is allowed in a folder is not allowed where such a line goes.
+    let moves = |command: &String| MOVES.iter().any(|name| command.split(' ').next() == Some(name));
+    let cwd = if commands.iter().any(moves) { ELSEWHERE } else { &plan.cwd };
     let mut names: Vec<&str> = Vec::new();
     for command in &commands {
-        let name = one(&with_command(plan, command))?.name.as_str();
+        let name = one(&with_command(plan, command, cwd))?.name.as_str();
         if !names.contains(&name) {
             names.push(name);
         }
@@ -158,13 +187,17 @@ fn allowed(rights: &Rights<'_>, tool: &str, plan: &Plan) -> Option<Ruling> {
     Some(default(Action::Allow, names.join("; "), Line::Allowed))
 }
 
+/// Commands after which the others of their line run in another folder, and the folder of such a line, which no rule names.
+const MOVES: [&str; 3] = ["cd", "pushd", "popd"];
+const ELSEWHERE: &str = "\0";
+
 /// The same call with one command of its line.
-fn with_command(plan: &Plan, command: &str) -> Plan {
+fn with_command(plan: &Plan, command: &str, cwd: &str) -> Plan {
     let needs = plan.needs.iter().map(|need| match need {
         Need::Command(_) => Need::Command(command.to_owned()),
         need => need.clone(),
     });
-    Plan { needs: needs.collect(), ..plan.clone() }
+    Plan { needs: needs.collect(), cwd: cwd.to_owned(), ..plan.clone() }
 }
 
 fn by_level(rights: &Rights<'_>, tool: &str, plan: &Plan) -> Ruling {
@@ -174,6 +207,8 @@ fn by_level(rights: &Rights<'_>, tool: &str, plan: &Plan) -> Ruling {
         Risk::Read => (Action::Allow, "default: reading is allowed"),
         _ => match is_free(rights, tool, plan) {
             Some(rule) => (Action::Allow, rule),
+            // Hosts that a rule names are not what is asked about.
+            None if opens(rights, tool, plan).is_empty() => (Action::Ask, question(plan.risk, rights, plan)),
             None => (Action::Ask, question(risk, rights, plan)),
         },
     };

@@ -315,7 +315,13 @@ fn about_rule(state: &State, scene: &ViewModel<'_>, wide: usize) -> Line<'static
                 Lasts::Workspace => "kept for this workspace",
                 Lasts::Everywhere => "kept for every workspace",
             };
-            (Tone::Warn, format!("Enter allows what fits, {lasts} (Tab changes that); * is anything"))
+            let plan = shown(state).and_then(|open| plan(scene, open));
+            let needs =
+                plan.filter(|plan| plan.connection().is_none()).into_iter().flat_map(Plan::other_needs);
+            let needs: Vec<_> = needs.map(Need::name).collect();
+            let with =
+                if needs.is_empty() { String::new() } else { format!(" with {}", needs.join(" and ")) };
+            (Tone::Warn, format!("Enter allows what fits{with}, {lasts} (Tab changes that); * is anything"))
         }
     };
     Line::styled(format!("  {}", cut(&text, wide.saturating_sub(3))), scene.style(tone))

@@ -87,6 +87,7 @@ pub(super) fn cost(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, 
     for row in scene.costs().rows() {
         let (name, tone) = match &row.scope {
             Scope::Spark(spark) => (scene.name(*spark), Tone::Text),
+            Scope::WithSubagents(spark) => (format!("{} + subagents", scene.name(*spark)), Tone::Text),
             Scope::Turn(turn) => (scene.costs().turn_name(*turn), Tone::Text),
             Scope::Role(role) => (format!("role {}", clean_line(role)), Tone::Text),
             Scope::Model(model) => (clean_line(model), Tone::Text),

@@ -38,6 +38,12 @@ fn mark(scene: &ViewModel<'_>, row: &SparkRow) -> (Tone, &'static str) {
     }
 }
 
+/// A spark's role; a subagent's is moved in under its parent's.
+fn name(row: &SparkRow) -> String {
+    let edge = if row.depth() > 0 { "\u{2514} " } else { "" };
+    format!("{}{edge}{}", "  ".repeat(row.depth().saturating_sub(1).min(4)), clean_line(&row.role))
+}
+
 /// What a spark does; of one that does nothing, whom it waits for.
 fn doing(scene: &ViewModel<'_>, row: &SparkRow) -> String {
     let board = &scene.moment.board;
@@ -71,19 +77,20 @@ pub(super) fn column(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>
     for row in scene.at_work() {
         let (tone, mark) = mark(scene, row);
         let time = phrases::duration(worked_ms(scene, &costs, row) / 1_000 * 1_000);
-        let role = cut(&clean_line(&row.role), wide.saturating_sub(width(&time) + 5));
+        let role = cut(&name(row), wide.saturating_sub(width(&time) + 5));
         let gap = " ".repeat(wide.saturating_sub(width(&role) + width(&time) + 3));
         let chosen = state.story.focus == Some(row.spark);
-        let name = if chosen { Tone::Chosen } else { Tone::Strong };
+        let tone_of_name = if chosen { Tone::Chosen } else { Tone::Strong };
         lines.push(Line::from(vec![
             Span::styled(format!(" {mark} "), scene.style(tone)),
-            Span::styled(role, scene.style(name)),
+            Span::styled(role, scene.style(tone_of_name)),
             Span::styled(format!("{gap}{time}"), scene.style(Tone::Quiet)),
         ]));
-        let doing = cut(&doing(scene, row), wide.saturating_sub(3));
-        lines.push(Line::styled(format!("   {doing}"), scene.style(Tone::Text)));
+        let edge = " ".repeat(3 + 2 * row.depth().min(5));
+        let doing = cut(&doing(scene, row), wide.saturating_sub(edge.len()));
+        lines.push(Line::styled(format!("{edge}{doing}"), scene.style(Tone::Text)));
         let used = costs.sparks.get(&row.spark).map(|costs| costs.tally.at_most()).unwrap_or_default();
-        let used = format!("   {} tokens · {}", used.short_tokens(), used.money());
+        let used = format!("{edge}{} tokens · {}", used.short_tokens(), used.money());
         lines.push(Line::styled(cut(&used, wide), scene.style(Tone::Quiet)));
         lines.push(Line::default());
     }
@@ -130,10 +137,10 @@ fn plan(scene: &ViewModel<'_>, wide: usize, room: usize, lines: &mut Vec<Line<'s
 /// One line per spark.
 pub(super) fn lines(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, area: Rect) {
     let wide = usize::from(area.width).saturating_sub(2);
-    let names = scene.at_work().map(|row| width(&clean_line(&row.role))).max().unwrap_or(0).min(24);
+    let names = scene.at_work().map(|row| width(&name(row))).max().unwrap_or(0).min(24);
     let line = |row: &SparkRow| {
         let (tone, mark) = mark(scene, row);
-        let role = cut(&clean_line(&row.role), names);
+        let role = cut(&name(row), names);
         let gap = " ".repeat(names.saturating_sub(width(&role)) + 2);
         let chosen = state.story.focus == Some(row.spark);
         let doing = cut(&doing(scene, row), wide.saturating_sub(names + 4));

@@ -119,14 +119,18 @@ fn rule(state: &State, wide: u16) -> String {
     if label.is_empty() { "─".repeat(wide) } else { format!("──{label}{}", "─".repeat(rest)) }
 }
 
-fn invitation(state: &State) -> &'static str {
-    match (state.is_working(), state.wish.worker, state.record.last()) {
+fn invitation(state: &State) -> String {
+    if let Some(row) = state.addressed() {
+        return format!("Message {}… (Esc stops it, s in the story follows another)", clean_line(&row.role));
+    }
+    let words = match (state.is_working(), state.wish.worker, state.record.last()) {
         _ if state.record.now.board.questions().next().is_some() => "write your answer",
         (true, ..) => "Message the agent…",
         (false, Worker::Debate, _) => "write a question",
         (false, _, None) => "write a task",
         (false, _, Some(_)) => "what next?",
-    }
+    };
+    words.to_owned()
 }
 
 /// Completions above the composer.

@@ -2,6 +2,7 @@
 
 use ratatui::text::Line;
 
+use crate::projection::board::SparkRow;
 use crate::projection::calls::target;
 use crate::projection::changes::is_diff;
 use crate::projection::telling::{Body, Kind, Telling};
@@ -12,7 +13,7 @@ use crate::protocol::message::Part;
 use crate::protocol::{EventRef, Lane};
 
 use super::block::{Page, look, mark};
-use crate::tui::text::{bare_line, clean};
+use crate::tui::text::{bare_line, clean, clean_line};
 use crate::tui::theme::Tone;
 use crate::tui::view_model::spinner;
 
@@ -66,6 +67,12 @@ impl Page<'_> {
             Order::Prepare(of) if of.tool_use == tool_use => Some((call, open, "looks first")),
             _ => None,
         });
+        let works = |row: &&SparkRow| row.delegated.as_ref().is_some_and(|of| of.tool_use == tool_use);
+        if let Some(row) = board.sparks.iter().find(works).filter(|_| !self.scene.is_left) {
+            let end = format!("{} · {}", clean_line(&row.role), self.scene.elapsed(row.started));
+            let mark = format!("{} ", spinner(self.scene.beat));
+            return vec![self.headline(Tone::Accent, &mark, name, what, &end)];
+        }
         let Some((call, open, word)) = open else {
             return vec![self.headline(Tone::Quiet, "○ ", name, what, "waits")];
         };

@@ -5,7 +5,8 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::approve;
 use super::compose::copy;
 use super::overlay;
-use crate::protocol::SparkId;
+use crate::projection::board::SparkRow;
+use crate::protocol::{ArenaEvent, Entry, SparkId};
 use crate::tui::Act;
 use crate::tui::keys::Do;
 use crate::tui::state::{Overlay, Pane, Play, State};
@@ -108,6 +109,26 @@ fn next_spark(state: &mut State) {
         Some(at) => sparks.get(at + 1).copied(),
     };
     state.story.anchor = None;
+}
+
+impl State {
+    /// The subagent that is followed, while it is at work: words go to it, and Esc stops it alone.
+    pub(in crate::tui) fn addressed(&self) -> Option<&SparkRow> {
+        let focus = self.story.focus.filter(|_| self.past.is_none())?;
+        let mut rows = self.record.now.board.sparks.iter();
+        rows.find(|row| row.spark == focus && row.depth() > 0 && row.ended.is_none())
+    }
+}
+
+/// A subagent that was followed has ended: what comes next is said by others.
+pub(super) fn let_go(state: &mut State, entry: &Entry) {
+    let rows = &state.record.now.board.sparks;
+    let has_ended =
+        |id: SparkId| rows.iter().any(|row| row.spark == id && row.depth() > 0 && row.ended.is_some());
+    let ends = entry.effective().any(|(_, event)| matches!(event, ArenaEvent::SparkCompleted(_)));
+    if ends && state.past.is_none() && state.story.focus.is_some_and(has_ended) {
+        (state.story.focus, state.story.anchor) = (None, None);
+    }
 }
 
 /// What a squad proposed in this turn; else what the session changed.

@@ -13,6 +13,7 @@ use crate::tui::level;
 use crate::tui::mode_request;
 use crate::tui::slash::{self, INIT_TASK, Order};
 use crate::tui::state::{Overlay, Pane, Play, State};
+use crate::tui::text::clean_line;
 use crate::tui::theme::Theme;
 use crate::tui::{Act, ModeRequest, Worker};
 
@@ -69,8 +70,12 @@ fn interrupt(state: &mut State, acts: &mut Vec<Act>) {
         return state.tell(format!("cleared; \u{2191} brings it back{then}"));
     }
     if state.is_working() {
-        acts.push(Act::Submit(Command::Interrupt { spark: None }));
-        state.tell_of_turn("interrupting");
+        let (spark, words) = match state.addressed() {
+            Some(row) => (Some(row.spark), format!("stopping {}", clean_line(&row.role))),
+            None => (None, "interrupting".to_owned()),
+        };
+        acts.push(Act::Submit(Command::Interrupt { spark }));
+        state.tell_of_turn(words);
     }
 }
 
@@ -108,7 +113,8 @@ pub(super) fn send(state: &mut State, acts: &mut Vec<Act>) {
     state.story.anchor = None;
     state.pane = Pane::Composer;
     let (wish, written, steers) = (state.wish.clone(), text.clone(), state.is_working());
-    acts.push(Act::Prompt { text, wish, written, steers });
+    let to = state.addressed().map(|row| row.spark);
+    acts.push(Act::Prompt { text, wish, written, steers, to });
 }
 
 /// What a command printed is offered to the model: it is written where messages are, before what is there.
@@ -240,7 +246,7 @@ fn task(state: &mut State, worker: Worker, (written, rest): (&str, &str)) -> Res
     state.note = None;
     state.story.anchor = None;
     let (text, written) = (text.to_owned(), written.to_owned());
-    Ok(Act::Prompt { text, wish, written, steers: false })
+    Ok(Act::Prompt { text, wish, written, steers: false, to: None })
 }
 
 fn rename(state: &State, name: &str) -> Result<Act, String> {

@@ -156,3 +156,20 @@ fn a_level_or_a_need_that_is_none_is_refused() {
         assert!(ran.code == 2 && ran.stderr.contains("names no need"), "{need}: {ran}");
     }
 }
+
+#[test]
+fn a_pause_names_what_leaves_the_sandbox_and_how_to_answer_that_call_alone() {
+    let call =
+        "{ tool = \"bash\", args = { command = \"id\", needs = [\"unconfined\"], why = \"to look\" } }";
+    let env = scripted(&format!("[[answer]]\ncalls = [{call}]\n"));
+    if !is_local(&env) {
+        return;
+    }
+    let ran = env.run(&["run", "look", "--yes"]);
+    assert_eq!(ran.code, 4, "{ran}");
+    let lines: Vec<&str> = ran.stderr.lines().collect();
+    assert!(lines.iter().any(|line| line.contains("asks: bash: id, needs unconfined (")), "{ran}");
+    let [.., one, all] = &lines[..] else { panic!("{ran}") };
+    assert!(one.starts_with("hint: agon resume ") && one.contains("  # asks you at the terminal"), "{ran}");
+    assert!(all.ends_with(" --allow unconfined --yes"), "{ran}");
+}

@@ -46,11 +46,55 @@ fn explain_names_the_line_that_decides() {
         explained(&env, &["bash: cargo add x", "--need", "host:example.org", "--allow", "host:*.org"]);
     assert_eq!(found["opens"].to_string(), "[]");
     let ran = env.run(&["policy", "explain", "bash: cargo test; rm -rf /", "--sandbox", "none"]);
-    assert!(ran.stdout.contains("commands  cargo test  |  rm -rf /"), "{ran}");
+    assert!(ran.stdout.contains("commands  `cargo test`, `rm -rf /`"), "{ran}");
     assert!(ran.stdout.contains("ask: default: running commands is asked about   <- decides"), "{ran}");
-    for bad in ["cargo test", "bash:", ": x"] {
-        assert_eq!(env.run(&["policy", "explain", bad]).code, 2, "{bad}");
+    for bad in ["cargo test", "bash:", ": x", "nothing: x"] {
+        assert_eq!(env.run(&["policy", "explain", bad, "--sandbox", "none"]).code, 2, "{bad}");
     }
+    // What the tool refuses is refused whatever the rules say.
+    for (call, why) in [
+        ("edit_file: .git/config", "its hooks and configuration"),
+        ("write_file: AGENTS.md", "it instructs agents"),
+        ("read_file: ../x", "outside"),
+        ("bash: x", ""),
+    ] {
+        let found = explained(&env, &[call, "--permission", "auto"]);
+        let is_refused = !why.is_empty();
+        assert_eq!(found["line"].as_u64() == Some(0), is_refused, "{found}");
+        assert!(found["rule"].as_str().unwrap().contains(why), "{found}");
+    }
+    // A host that a rule names is not what is asked about.
+    let named = ["bash: x", "--need", "host:example.org", "--allow", "host:example.org"];
+    assert_eq!(explained(&env, &named)["rule"], "default: running commands is asked about");
+}
+
+#[test]
+fn a_policy_file_has_rules_as_a_configuration_has_them_or_bare() {
+    let env = Env::new();
+    for table in ["rules", "policy.rules"] {
+        env.write(
+            "work/p.toml",
+            &format!("[[{table}]]\nname = \"mine\"\naction = \"deny\"\ncommand = \"x *\"\n"),
+        );
+        assert_eq!(explained(&env, &["bash: x y", "--policy", "p.toml"])["rule"], "mine", "{table}");
+        env.write("work/p.toml", &format!("[[{table}]]\nname = \"mine\"\nacton = \"deny\"\n"));
+        let ran = env.run(&["policy", "explain", "bash: x", "--sandbox", "none", "--policy", "p.toml"]);
+        assert!(ran.code == 2 && ran.stderr.contains("unknown field `acton`"), "{ran}");
+    }
+}
+
+#[test]
+fn a_rule_for_hosts_alone_is_listed_as_what_it_is() {
+    let env = Env::new();
+    env.write(
+        "home/kept-rules.toml",
+        "[[policy.rules]]\nname = \"kept: bash: host:a.example\"\naction = \"allow\"\ntool = \"bash\"\nneeds = [\"host:a.example\"]\n",
+    );
+    let ran = env.run(&["policy", "list"]);
+    assert!(ran.stdout.contains("1  allow  bash: host:a.example  (kept: bash: host:a.example)"), "{ran}");
+    assert_eq!(ran.stdout.matches("host:a.example  (").count(), 1, "{ran}");
+    let ran = env.run(&["policy", "rm", "1"]);
+    assert!(ran.stderr.contains("a session that is open keeps it until it ends"), "{ran}");
 }
 
 #[test]

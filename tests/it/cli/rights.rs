@@ -10,7 +10,8 @@ use agon::protocol::event::ErrorKind;
 use agon::protocol::message::{Effort, Structured};
 use agon::protocol::spec::{
     Action, Blueprint, CacheSpec, Consent, Instruction, Limits, ModelSpec, PermissionLevel, PersonaSpec,
-    Policy, Price, RetrySpec, Risk, RolePlace, RoleSpec, Rule, SandboxSpec, Spec, WorkspaceSpec,
+    Policy, Price, RetrySpec, Risk, RolePlace, RoleSpec, Rule, SandboxSpec, Spec, SubagentLimits,
+    WorkspaceSpec,
 };
 use agon::session::Session;
 use serde_json::{Value, json};
@@ -211,6 +212,12 @@ fn hostile(fresh: &Spec, coin: &mut dyn FnMut() -> bool) -> Spec {
         model_timeout_ms: u64::MAX,
         tool_timeout_ms: u64::MAX,
         tool_timeout_max_ms: u64::MAX,
+        subagents: SubagentLimits {
+            total: u32::MAX,
+            at_once: u32::MAX,
+            depth: u32::MAX,
+            max_steps: u32::MAX,
+        },
     };
     let all = Policy { rules: vec![Rule { priority: i32::MAX, ..Rule::named("all", Action::Allow) }] };
     let read = Instruction { path: "AGENTS.md".to_owned(), text: "Obey the log.".to_owned() };

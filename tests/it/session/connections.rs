@@ -35,6 +35,21 @@ fn judged(decided: &[ArenaEvent]) -> Vec<(&str, Action, &str)> {
     judged.collect()
 }
 
+#[test]
+fn a_grant_for_an_address_in_brackets_answers_the_next_connection() {
+    let (mut world, call, tool_use) = running(allow_all());
+    asks(&mut world, call, tool_use, "[fd00::5]:8080");
+    approve(&mut world, Choice::Session);
+    let decided = asks(&mut world, call, tool_use, "[fd00::5]:8080");
+    assert_eq!(judged(&decided)[0].1, Action::Allow, "{decided:?}");
+    ran(&mut world, 0, "done");
+    world.run_tools();
+    world.model_says(calls(&[("run", json!({"n": 2}))]));
+    prepared(&mut world, 0);
+    let (_, _, Effect::Tool { context, .. }) = call_of(&world, 0) else { panic!("{}", world.story()) };
+    assert_eq!(context.hosts[0].need, "host:[fd00::5]:8080", "as the proxy reads an address");
+}
+
 fn host_rule(need: &str, action: Action) -> Policy {
     let rule = Rule { needs: vec![need.to_owned()], ..Rule::named(need, action) };
     Policy { rules: vec![allow_all().rules.remove(0), rule] }
@@ -101,6 +116,14 @@ fn what_is_granted_for_a_host_covers_commands_that_name_it_before_they_run() {
     let (ask, digest) = world.session.open_asks().remove(0);
     let refused = approve_as(&mut world, ask, &digest, Choice::Rule(Box::new(wide)));
     assert_eq!(kinds(&refused), ["input_refused"], "it does not allow what is asked");
+    for more in ["*", "**", "{host,port}:*", "unconfined", "git", "port:5432"] {
+        let wide = Rule { needs: vec![rule.needs[0].clone(), more.to_owned()], ..rule.clone() };
+        let refused = approve_as(&mut world, ask, &digest, Choice::Rule(Box::new(wide)));
+        assert_eq!(
+            told(&refused)[0]["input_refused"]["reason"],
+            format!("the rule `mine` speaks of `{more}`, which was not asked about")
+        );
+    }
     let decided = approve_as(&mut world, ask, &digest, Choice::Rule(Box::new(rule)));
     assert_eq!(judged(&decided), [("host:a.example", Action::Allow, "ann")]);
     let decided = asks(&mut world, call, tool_use, "b.example");
@@ -119,6 +142,8 @@ fn what_nobody_waits_for_changes_nothing() {
     for odd in [
         host_asked(CallId(99), tool_use, "a.example"),
         host_asked(call, ToolUse { part: 3, ..tool_use }, "a.example"),
+        // A name that holds a secret, as the log has it.
+        host_asked(call, tool_use, "[secret:KEY].evil.example"),
         match host_asked(call, tool_use, "a.example") {
             ArenaEvent::HostAsked(asked) => ArenaEvent::HostAsked(HostAsked { attempt: 2, ..asked }),
             other => other,

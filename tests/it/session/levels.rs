@@ -5,7 +5,7 @@ use agon::protocol::need::Need;
 use agon::protocol::spec::{
     Action, PermissionLevel, Policy, Risk, RolePlace, Rule, SandboxSpec, Setting, WorkspaceSpec,
 };
-use agon::session::policy::{Line, Rights, Shelter, judge, opens};
+use agon::session::policy::{Grant, Line, Rights, Shelter, judge, opens};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -197,6 +197,91 @@ fn a_call_that_was_allowed_does_not_run_once_the_level_is_plan() {
     world.check();
 }
 
+#[test]
+fn what_is_granted_where_nothing_can_be_changed_is_asked_again_where_it_can() {
+    use agon::protocol::Choice;
+    for raised in [false, true] {
+        let mut world = world_at(L::Plan, planning());
+        world.model_says(calls(&[("run", json!({}))]));
+        assert_eq!(kinds(&prepared(&mut world, 0)), ["policy_decided", "approval_requested"]);
+        approve(&mut world, Choice::Session);
+        recorded(&mut world);
+        ran(&mut world, 0, "done");
+        world.run_tools();
+        if raised {
+            let changed = SettingsChanged { changed: vec![Setting::Permission(L::Edits)] };
+            world.give(ArenaEvent::SettingsChanged(changed));
+        }
+        world.model_says(calls(&[("run", json!({}))]));
+        let asks =
+            prepared(&mut world, 0).iter().any(|event| matches!(event, ArenaEvent::ApprovalRequested(_)));
+        assert_eq!(asks, raised, "{}", world.story());
+        world.check();
+    }
+}
+
+#[test]
+fn an_ask_rule_is_answered_by_a_grant_of_the_call_and_by_no_pattern() {
+    let publish = plan(Risk::Execute, &[command("cargo publish")]);
+    let asks = Rule { command: Some("cargo publish*".to_owned()), ..Rule::named("mine", Action::Ask) };
+    let policy = Policy { rules: vec![asks] };
+    let judged = |rule: Rule| {
+        let grants = [Grant { rule, shelter: INSIDE }];
+        let rights =
+            Rights { policy: &policy, grants: &grants, level: L::Ask, read_only: false, shelter: INSIDE };
+        judge(&rights, "bash", &publish).action
+    };
+    let exact = Rule::granting("granted", "bash", &publish);
+    assert_eq!(judged(Rule { command: Some("cargo *".to_owned()), ..exact.clone() }), Action::Ask);
+    assert_eq!(judged(exact), Action::Allow);
+}
+
+#[test]
+fn a_grant_for_a_folder_does_not_follow_a_line_that_leaves_it() {
+    let cd = Rule { command: Some("cd *".to_owned()), ..Rule::named("cd", Action::Allow) };
+    let remove = plan(Risk::Execute, &[command("rm -rf build")]);
+    let policy = Policy { rules: vec![cd] };
+    let grants = [Grant { rule: Rule::granting("granted", "bash", &remove), shelter: INSIDE }];
+    let rights =
+        Rights { policy: &policy, grants: &grants, level: L::Ask, read_only: false, shelter: INSIDE };
+    let judged = |line: &str| judge(&rights, "bash", &plan(Risk::Execute, &[command(line)])).action;
+    assert_eq!(judged("rm -rf build; rm -rf build"), Action::Allow);
+    for line in ["cd other && rm -rf build", "cd other; rm -rf build; cd -"] {
+        assert_eq!(judged(line), Action::Ask, "{line}");
+    }
+    let everywhere = Rule { command: Some("rm *".to_owned()), ..Rule::named("rm", Action::Allow) };
+    let policy = Policy { rules: [policy.rules.clone(), vec![everywhere]].concat() };
+    let rights = Rights { policy: &policy, grants: &[], ..rights };
+    let line = plan(Risk::Execute, &[command("cd other && rm -rf build")]);
+    assert_eq!(judge(&rights, "bash", &line).action, Action::Allow, "a rule without a folder holds in each");
+}
+
+#[test]
+fn a_rule_over_a_risk_sees_what_a_command_needs() {
+    let deny = Policy { rules: vec![Rule { risk: Some(Risk::Network), ..Rule::named("no", Action::Deny) }] };
+    for need in [host("a.example"), Need::Port(5432)] {
+        let call = plan(Risk::Execute, &[command("x"), need]);
+        assert_eq!(ruled(&deny, L::Auto, INSIDE, &call), (Action::Deny, Line::Denied));
+    }
+    assert_eq!(ruled(&deny, L::Auto, INSIDE, &plan(Risk::Execute, &[command("x")])).0, Action::Allow);
+}
+
+#[test]
+fn the_needs_of_a_rule_for_commands_are_what_they_may_have() {
+    let git = Rule {
+        command: Some("git *".to_owned()),
+        needs: vec!["git".to_owned()],
+        ..Rule::named("git", Action::Allow)
+    };
+    let policy = Policy { rules: vec![git.clone()] };
+    let judged = |needs: &[Need]| ruled(&policy, L::Ask, INSIDE, &plan(Risk::Execute, needs)).0;
+    assert_eq!(judged(&[command("git commit -m x"), Need::Git]), Action::Allow);
+    assert_eq!(judged(&[command("git log")]), Action::Allow);
+    assert_eq!(judged(&[command("git fetch"), host("a.example")]), Action::Ask);
+    let only = Policy { rules: vec![Rule { command: None, ..git }] };
+    assert_eq!(ruled(&only, L::Ask, INSIDE, &plan(Risk::Execute, &[command("ls")])).0, Action::Ask);
+}
+
 fn needs() -> impl Strategy<Value = Need> {
     let name = || proptest::sample::select(vec!["a", "b", "src/a"]);
     prop_oneof![
@@ -257,7 +342,7 @@ proptest! {
     /// never the answer to such a need.
     #[test]
     fn no_grant_covers_a_need_that_was_not_shown_and_yes_opens_no_door(plan in plans(), more in needs()) {
-        let grants = [Rule::granting("granted", "t", &plan)];
+        let grants = [Grant { rule: Rule::granting("granted", "t", &plan), shelter: INSIDE }];
         let rights = Rights {
             policy: &Policy::default(), grants: &grants, level: L::Ask, read_only: false, shelter: INSIDE,
         };
@@ -269,6 +354,8 @@ proptest! {
             prop_assert!(open.contains(&&more), "{wider:?}");
             prop_assert_ne!(judge(&rights, "t", &wider).action, Action::Allow);
         }
+        let outside = Rights { shelter: Shelter { confines: true, holds_plans: false }, ..rights };
+        prop_assert_eq!(judge(&outside, "t", &plan), judge(&Rights { grants: &[], ..outside }, "t", &plan));
         let without = Rights { grants: &[], ..rights };
         let left = plan.needs.iter().filter(|need| need.leaves_sandbox()).count();
         prop_assert_eq!(opens(&without, "t", &plan).len(), left);

@@ -2,6 +2,7 @@
 
 use agon::protocol::message::Structured;
 use agon::protocol::spec::*;
+use agon::session::policy::{Grant, Shelter};
 use agon::session::squad::cache::key::{Asked, cache_key};
 use serde_json::json;
 
@@ -99,7 +100,7 @@ fn each_thing_that_decides_a_result_is_in_the_key() {
 fn what_is_said_and_seen_is_in_the_key() {
     let key = cache_key(&base(), &asked());
     let schema = json!({"type": "string"});
-    let grant = [allow_all().rules.remove(0)];
+    let grant = [Grant { rule: allow_all().rules.remove(0), shelter: Shelter::default() }];
     let seen = [("f".to_owned(), None)].into_iter().collect();
     let others = [
         Asked { fingerprint: "another", ..asked() },

@@ -23,7 +23,7 @@ impl Dice {
 
 /// Some tool calls, fitting or not.
 pub fn random_calls(dice: &mut Dice) -> ModelReply {
-    let names = ["look", "put", "run", "nothing", "todo", "ask_user"];
+    let names = ["look", "put", "run", "nothing", "todo", "ask_user", "spawn"];
     let parts = (0..=dice.roll(3))
         .map(|i| {
             let name = names[dice.roll(names.len() as u64) as usize].to_owned();
@@ -31,6 +31,11 @@ pub fn random_calls(dice: &mut Dice) -> ModelReply {
                 (_, 0) => Args::Broken("{".to_owned()),
                 (_, 1) => Args::Json(json!({"path": "[secret:KEY]"})),
                 ("todo", 2..6) => Args::Json(json!({"items": [{"text": "a", "state": "open"}]})),
+                ("spawn", 2..5) => Args::Json(json!({"task": "find it", "name": "a b"})),
+                ("spawn", 5) => {
+                    Args::Json(json!({"task": "find it", "max_steps": 1, "answer": {"type": "object"}}))
+                }
+                ("spawn", 6) => Args::Json(json!({"task": "find it", "permission": "auto"})),
                 ("ask_user", 2..6) => Args::Json(json!({"question": "which?"})),
                 (_, n) => Args::Json(json!({"path": format!("f{}", n % 3)})),
             };

@@ -373,8 +373,7 @@ pub fn random_step(world: &mut World, dice: &mut Dice) {
     let open = world.session.outstanding();
     let roll = dice.roll(100);
     if roll < 12 || open.is_empty() {
-        let event = random_wish(world, dice);
-        world.give(event);
+        world.give(random_wish(world, dice));
     } else if roll < 15 {
         let body = OutcomeBody::TimerFired(TimerFired { active_ms: 5 });
         world.answer(dice.roll(40), dice.roll(3) as u32, body);
@@ -422,12 +421,15 @@ fn random_wish(world: &World, dice: &mut Dice) -> ArenaEvent {
             by: None,
         }),
         4 | 5 => ArenaEvent::SteeringGiven(SteeringGiven { spark: None, text: "mind the gap".to_owned() }),
-        6 => ArenaEvent::InterruptRequested(InterruptRequested { spark: None }),
+        6 => {
+            let spark = world.log.iter().rev().flat_map(|entry| &entry.events).find_map(ArenaEvent::spark);
+            let spark = spark.filter(|_| dice.roll(2) == 0);
+            ArenaEvent::InterruptRequested(InterruptRequested { spark })
+        }
         7 => {
             let spec = world.session.spec().expect("open").models[1].clone();
-            ArenaEvent::SettingsChanged(SettingsChanged {
-                changed: vec![Setting::Model { spec, default: true }],
-            })
+            let changed = vec![Setting::Model { spec, default: true }];
+            ArenaEvent::SettingsChanged(SettingsChanged { changed })
         }
         _ => match dice.roll(4) {
             0 => ArenaEvent::StopRequested(StopRequested { cause: StopCause::Finished }),

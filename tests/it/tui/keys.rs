@@ -20,12 +20,12 @@ pub fn asked() -> State {
 }
 
 fn prompt(text: &str, written: &str, wish: ModeRequest) -> Act {
-    Act::Prompt { text: text.to_owned(), wish, written: written.to_owned(), steers: false }
+    Act::Prompt { text: text.to_owned(), wish, written: written.to_owned(), steers: false, to: None }
 }
 
 fn steer(text: &str) -> Act {
     let (text, written) = (text.to_owned(), text.to_owned());
-    Act::Prompt { text, wish: ModeRequest::default(), written, steers: true }
+    Act::Prompt { text, wish: ModeRequest::default(), written, steers: true, to: None }
 }
 
 pub fn answers(acts: &[Act]) -> Vec<&Choice> {

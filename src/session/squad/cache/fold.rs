@@ -2,7 +2,7 @@
 
 use crate::protocol::effect::{Bare, CacheGetOrder, Order};
 use crate::protocol::event::{
-    ArenaEvent, CacheStep, EffectOrdered, Notice, PrepareResult, SparkCompleted, ToolInvoked, TurnCause,
+    ArenaEvent, CacheStep, EffectOrdered, Notice, SparkCompleted, ToolInvoked, TurnCause,
 };
 use crate::protocol::need::Need;
 use crate::protocol::spec::{Action, Risk};
@@ -158,22 +158,11 @@ impl Session {
     }
 
     fn fold_invoked_tool(&mut self, data: &ToolInvoked) {
-        let own = self.place_of(data.spark);
-        let confined = self.spec.as_ref().is_some_and(|spec| {
-            let workspace = &spec.workspace;
-            let own = own.as_deref().and_then(|role| workspace.place_of(role));
-            own.map_or(&workspace.sandbox, |place| &place.sandbox).confines()
-        });
+        let confined = self.rights(data.spark).is_some_and(|rights| rights.shelter.confines);
         let tool = self.asked(data.tool_use).map(|(tool, _)| tool.to_owned()).unwrap_or_default();
-        let hosts = self.hosts_for(&tool, data.prepared);
+        let hosts = self.hosts_for(data.spark, &tool, data.prepared);
         let may_connect = hosts.iter().any(|rule| rule.action == Action::Allow);
-        let leaves = match self.event(data.prepared) {
-            Some(ArenaEvent::ToolPrepared(prepared)) => match &prepared.body.result {
-                PrepareResult::Ready(plan) => plan.needs.iter().any(Need::leaves_sandbox),
-                _ => false,
-            },
-            _ => false,
-        };
+        let leaves = self.plan(data.prepared).is_some_and(|plan| plan.needs.iter().any(Need::leaves_sandbox));
         let risk = self.use_mut(data.tool_use).and_then(|one| one.risk);
         self.with_cache(|cache| match risk {
             Some(Risk::Execute) if may_connect || leaves => cache.spoil("it may have used the network"),

@@ -9,8 +9,9 @@ use crate::protocol::RULES;
 use crate::protocol::event::{ArenaEvent, WorkspaceFingerprinted};
 use crate::protocol::expand::{ExpandError, digest_of};
 use crate::protocol::message::{Message, Part};
-use crate::protocol::spec::{Risk, RoleSpec, Rule, Spec, ToolSpec};
+use crate::protocol::spec::{Risk, RoleSpec, Spec, ToolSpec};
 use crate::session::Session;
+use crate::session::policy::Grant;
 
 use super::super::state::tools_of;
 
@@ -31,7 +32,7 @@ pub struct Asked<'a> {
     /// Small files that git ignores, from there too.
     pub ignored: Option<&'a str>,
     /// What a person allowed for the rest of the session.
-    pub grants: &'a [Rule],
+    pub grants: &'a [Grant],
     /// What the lead last saw of each file.
     pub seen: BTreeMap<String, Option<String>>,
     /// Tokens and millionths of a dollar used by earlier turns.
