@@ -48,7 +48,7 @@ const LONG_WAITS: &[(&str, &str)] = &[
 impl CallNetwork {
     /// What was opened for the call, what rules say of hosts, and who is asked about others.
     pub fn of(
-        (exec, read_only): (&Exec, bool),
+        exec: &Exec,
         wire: &Arc<dyn Wire>,
         origins: &Arc<Origins>,
         asks: Option<Arc<dyn Asks>>,
