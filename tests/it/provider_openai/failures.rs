@@ -76,6 +76,12 @@ async fn refusals() {
 }
 
 /// Published answers, the kind that decides what agon does next, and the hint a person is shown.
+async fn all_fail(rows: &[(u16, serde_json::Value, ErrorKind, &str)]) {
+    for (status, body, kind, words) in rows {
+        assert_failed(&failure(Reply::status(*status, &body.to_string())).await, *kind, words);
+    }
+}
+
 #[tokio::test]
 async fn hints_fit_what_was_refused() {
     let rows = [
@@ -118,6 +124,13 @@ async fn hints_fit_what_was_refused() {
             ErrorKind::Auth,
             "check the key",
         ),
+    ];
+    all_fail(&rows).await;
+}
+
+#[tokio::test]
+async fn hints_fit_what_is_not_there() {
+    let rows = [
         (
             404,
             json!({"error": {"message": "This model is only supported in v1/responses and not in v1/chat/completions.", "type": "invalid_request_error", "param": "model", "code": null}}),
@@ -162,9 +175,7 @@ async fn hints_fit_what_was_refused() {
             "your plan; waiting does not help",
         ),
     ];
-    for (status, body, kind, words) in rows {
-        assert_failed(&failure(Reply::status(status, &body.to_string())).await, kind, words);
-    }
+    all_fail(&rows).await;
 }
 
 #[tokio::test]
