@@ -52,16 +52,15 @@ impl Splitter {
                 let mut text = std::mem::replace(&mut self.held, rest);
                 text.truncate(at);
                 self.is_inside = true;
-                match text.trim().is_empty() {
-                    true => self.step(),
-                    false => Some(json!({"content": text})),
+                match text.trim_end() {
+                    "" => self.step(),
+                    text => Some(json!({"content": text})),
                 }
             }
             None => {
-                // Blanks may be those between two calls.
-                let blank = self.held.len() - self.held.trim_end().len();
-                let keep = tail_that_begins(&self.held, BEGIN).max(if self.calls > 0 { blank } else { 0 });
-                let text: String = self.held.drain(..self.held.len() - keep).collect();
+                // Blanks before a call are no text.
+                let before = &self.held[..self.held.len() - tail_that_begins(&self.held, BEGIN)];
+                let text: String = self.held.drain(..before.trim_end().len()).collect();
                 (!text.is_empty()).then(|| json!({"content": text}))
             }
         }
@@ -100,7 +99,7 @@ mod tests {
             (text, calls)
         };
         let expected = (
-            "I look: ".to_owned(),
+            "I look:".to_owned(),
             vec![r#""read_file" "{\"path\":\"é\"}""#.to_owned(), r#""x" "{}""#.to_owned()],
         );
         assert_eq!(read(&[whole]), expected);
@@ -108,6 +107,6 @@ mod tests {
             assert_eq!(read(&[&whole[..at], &whole[at..]]), expected, "cut at {at}");
         }
         assert_eq!(read(&["a <tool_ca", "b"]), ("a <tool_cab".to_owned(), Vec::new()));
-        assert_eq!(read(&["a <tool_call>{\"na"]), ("a ".to_owned(), Vec::new()), "half a call");
+        assert_eq!(read(&["a <tool_call>{\"na"]), ("a".to_owned(), Vec::new()), "half a call");
     }
 }

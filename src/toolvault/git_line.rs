@@ -195,7 +195,6 @@ mod tests {
             "git commit -m \"a\\\"\"",
             "git stash drop stash@{0} # x",
             "git commit -F - <<'EOF'\na; b\n\n- c $(d)\nEOF",
-            "git add -A && git commit -m \"$(cat <<'EOF'\nOne (two)\n\nThree\nEOF\n)\"",
             "echo z > b.txt; git add -A && git commit -qm fix 2>/tmp/x",
             "GIT_AUTHOR_NAME=x GIT_COMMITTER_DATE='1 2' git commit -m y",
             "git add . & git commit -qm x; ! git merge y",

@@ -83,9 +83,8 @@ fn said_words(command: &SimpleCommand) -> Option<Vec<String>> {
             item => drop(redirect(item)?),
         }
     }
-    let is_said = |word: &String| is_literal(word) || is_document(word);
     let are_literal: Vec<&str> = words.iter().map(String::as_str).collect();
-    (words.iter().all(is_said) && !runs_others(&are_literal)).then_some(words)
+    (words.iter().all(|word| is_literal(word)) && !runs_others(&are_literal)).then_some(words)
 }
 
 fn redirect(item: &Item) -> Option<&IoRedirect> {
@@ -94,22 +93,6 @@ fn redirect(item: &Item) -> Option<&IoRedirect> {
         Item::IoRedirect(redirect) => Some(redirect),
         _ => None,
     }
-}
-
-/// True for a word that is the text of a here-document: `"$(cat <<'EOF' …)"`.
-fn is_document(text: &str) -> bool {
-    use word::WordPiece as P;
-    let reads_out = |line: &str| said(line).is_some_and(|all| matches!(&all[..], [(one, _)] if one == "cat"));
-    let is_text = |piece: &word::WordPieceWithSource| match &piece.piece {
-        P::CommandSubstitution(line) => reads_out(line),
-        P::Text(_) | P::EscapeSequence(_) => true,
-        _ => false,
-    };
-    word::parse(text, &ParserOptions::default()).is_ok_and(|pieces| {
-        pieces
-            .iter()
-            .all(|piece| matches!(&piece.piece, P::DoubleQuotedSequence(inner) if inner.iter().all(is_text)))
-    })
 }
 
 /// The files that a line puts back to what git has of them, where it does nothing else: `git restore FILE…`.
