@@ -392,12 +392,12 @@ impl LocalSandbox {
         let started = Instant::now();
         let directory = self.files.directory(&exec.cwd).map_err(|error| error.to_string())?;
         // Names can only be kept where they can be covered, and need it only where they can be made.
-        let keeps = self.has_namespaces && !self.options.read_only;
+        let read_only = self.options.read_only;
+        let keeps = self.has_namespaces && !read_only;
         let call = keeps.then(|| self.keeper.begin(&self.found)).transpose()?;
         // Where the workspace is read-only no need is opened, so no person is asked.
-        let asks = live.asks().filter(|_| !self.options.read_only);
-        let network =
-            || CallNetwork::of(&exec, &self.options.wire, &self.view.origins, asks, self.options.read_only);
+        let asks = live.asks().filter(|_| !read_only);
+        let network = || CallNetwork::of(&exec, &self.options.wire, &self.view.origins, asks, read_only);
         let network = self.has_namespaces.then(network).transpose()?;
         let (network, live) = (network.as_ref(), &MaskedLive(live, network.as_ref()));
         let mut plan = self.plan(&exec, &directory, more, network);
@@ -411,9 +411,7 @@ impl LocalSandbox {
             },
             // No command began, so there is nothing to be settled after it.
             Err(why) if why.starts_with(launch::REFUSED) => {
-                if let Some(kept) = self.proof() {
-                    kept.forget();
-                }
+                self.proof().iter().for_each(|kept| kept.forget());
                 let told = call.map(watcher::Call::end).unwrap_or_default();
                 return Err([vec![why], told].concat().join("; "));
             }
@@ -422,10 +420,10 @@ impl LocalSandbox {
         end.notes.extend(call.map(watcher::Call::end).unwrap_or_default());
         let lines = end.notes.iter().map(|line| protected_snapshot::noted(line));
         let git = || self.why_closed(&Opens { git: true, ..Opens::default() });
-        let hints = protected_snapshot::told_of_closed(&end, git, self.options.read_only);
-        let hidden = protected_snapshot::told_of_hidden(&end, &self.found);
-        let limits = hints::of_limits(&end, &exec.command, self.files.root());
-        for line in lines.chain(hints).chain(hidden).chain(limits).collect::<Vec<_>>() {
+        let lines = lines.chain(protected_snapshot::told_of_closed(&end, git, read_only));
+        let lines = lines.chain(protected_snapshot::told_of_hidden(&end, &self.found));
+        for line in lines.chain(hints::of_limits(&end, &exec.command, self.files.root())).collect::<Vec<_>>()
+        {
             live.push(Lane::Stderr, &line);
             end.stderr.push_str(&line);
         }
