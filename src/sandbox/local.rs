@@ -393,8 +393,7 @@ impl LocalSandbox {
         let directory = self.files.directory(&exec.cwd).map_err(|error| error.to_string())?;
         // Names can only be kept where they can be covered, and need it only where they can be made.
         let read_only = self.options.read_only;
-        let keeps = self.has_namespaces && !read_only;
-        let call = keeps.then(|| self.keeper.begin(&self.found)).transpose()?;
+        let call = (self.has_namespaces && !read_only).then(|| self.keeper.begin(&self.found)).transpose()?;
         // Where the workspace is read-only no need is opened, so no person is asked.
         let asks = live.asks().filter(|_| !read_only);
         let network = || CallNetwork::of(&exec, &self.options.wire, &self.view.origins, asks, read_only);
