@@ -72,15 +72,19 @@ impl Shared {
 
 fn exec(command: &[String], hosts: &[String]) -> Exec {
     let quoted = |word: &String| format!(" '{}'", word.replace('\'', r"'\''"));
-    let need = |host: &str| if host.starts_with("port:") { host.to_owned() } else { format!("host:{host}") };
-    let rule = |host: &String| HostRule { need: need(host), action: Action::Allow };
-    let rules = hosts.iter().map(rule).collect();
+    let (mut ports, mut rules) = (Vec::new(), Vec::new());
+    for host in hosts {
+        match host.strip_prefix("port:").map(str::parse) {
+            Some(Ok(port)) => ports.push(port),
+            _ => rules.push(HostRule { need: format!("host:{host}"), action: Action::Allow }),
+        }
+    }
     Exec {
         command: format!("exec{}", command.iter().map(quoted).collect::<String>()),
         cwd: String::new(),
         timeout_ms: NO_LIMIT_MS,
         capture_cap: 0,
-        opens: Opens { rules, ..Opens::default() },
+        opens: Opens { ports, rules, ..Opens::default() },
     }
 }
 
