@@ -19,7 +19,9 @@ fn installed() -> PathBuf {
 
 /// A model that makes these calls, and the servers of these lines: what `agon mcp add` is told.
 fn with(servers: &[&str], calls: &[(&str, &str)]) -> Env {
-    let env = Env::new();
+    let mut env = Env::new();
+    // The certificates that come with a Python package are a `*.pem` of the workspace, which is hidden.
+    env.set("SSL_CERT_FILE", "/etc/ssl/certs/ca-certificates.crt");
     env.config("model = \"mock/any\"\n[providers.mock]\nkind = \"script\"\nfile = \"mock.toml\"\n");
     let call = |(tool, args): &(&str, &str)| {
         format!("[[answer]]\ncalls = [{{ tool = \"mcp__{tool}\", args = {args} }}]\n")
@@ -39,10 +41,7 @@ fn with(servers: &[&str], calls: &[(&str, &str)]) -> Env {
 fn go(env: &Env) -> Ran {
     let home = installed();
     let workspace = home.to_str().unwrap();
-    let words = ["run", "go", "--workspace", workspace, "--yes", "--allow", "tool:*", "--allow", "confirm:*"];
-    // The certificates that come with a Python package are a `*.pem` of the workspace, which is hidden.
-    let mut command = env.command(&words);
-    env.ran(&command.env("SSL_CERT_FILE", "/etc/ssl/certs/ca-certificates.crt").output().unwrap())
+    env.run(&["run", "go", "--workspace", workspace, "--yes", "--allow", "tool:*", "--allow", "confirm:*"])
 }
 
 /// Gives one page to whoever asks, and no rules for robots; its port.
