@@ -196,7 +196,9 @@ impl Inner {
         let scan = self.scan(true, dropped)?;
         let mut slot = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let last = slot.as_ref().and_then(|seen| seen.stored.as_ref());
-        if let Some((_, id)) = last.filter(|(tree, id)| *tree == scan.tree && self.objects.has(id)) {
+        if let Some((_, id)) =
+            last.filter(|(tree, id)| scan.noted == 0 && *tree == scan.tree && self.objects.has(id))
+        {
             return Ok((id.clone(), scan));
         }
         match scan.tree.store(&self.objects).and_then(|id| self.objects.flush().map(|()| id)) {
