@@ -280,12 +280,12 @@ impl SessionStore {
     }
 }
 
-/// Does the same for each, in no order.
 fn newest_first(mut all: Vec<SessionSummary>) -> Vec<SessionSummary> {
     all.sort_by(|a, b| (b.newest_at, &b.id).cmp(&(a.newest_at, &a.id)));
     all
 }
 
+/// Does the same for each, in no order.
 fn on_all_cores<T: Sync, R: Send>(all: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let next = AtomicUsize::new(0);
