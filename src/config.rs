@@ -95,7 +95,7 @@ pub enum ConfigError {
     /// A variable that is no key.
     #[error("`{variable}` is no key: it has spaces, line breaks or characters other than ASCII")]
     BadKey { variable: String },
-    /// A key that is no longer used and that the system's keychain still has.
+    /// A removed key is still in the keychain.
     #[error("the system's keychain keeps the key of `{provider}`, which agon no longer uses: {why}")]
     Keychain { provider: String, why: String },
     /// No model is configured and none was found.
@@ -136,9 +136,7 @@ impl ConfigError {
                 "add a table [providers.{name}] with `kind` and `base_url`; see `agon config path`"
             )),
             ConfigError::BadModelName(_) => Some("for example `openai/gpt-5` or `ollama/qwen3`".to_owned()),
-            ConfigError::NoModel => {
-                Some("agon init sets one up; `agon demo` needs no model at all".to_owned())
-            }
+            ConfigError::NoModel => Some("agon init sets one up; `agon demo` needs none".to_owned()),
             ConfigError::Docker(_) => {
                 Some("`agon config show` says where each value of sandbox.docker comes from".to_owned())
             }

@@ -8,6 +8,7 @@ pub(super) const IS_BUILT: bool = cfg!(feature = "keychain");
 /// What is asked of it.
 pub(super) enum Act {
     Read,
+    #[cfg_attr(not(feature = "keychain"), expect(dead_code, reason = "without a keychain nobody takes it"))]
     Keep(Secret),
     Remove,
 }
