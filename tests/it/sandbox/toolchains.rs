@@ -31,7 +31,8 @@ async fn caches_keep_what_commands_add_for_the_session_and_the_users_own_stay_as
     }
     let first =
         call("cat ~/.npm/_cacache/old && echo new >~/.npm/_cacache/new && rm ~/.npm/_cacache/old && tool");
-    let second = call("cat ~/.npm/_cacache/new; ls ~/.npm/_cacache; echo p >$PIP_CACHE_DIR/new; echo ${GOCACHE-none}");
+    let second =
+        call("cat ~/.npm/_cacache/new; ls ~/.npm/_cacache; echo p >$PIP_CACHE_DIR/new; echo ${GOCACHE-none}");
     let second = second + &call("cat $PIP_CACHE_DIR/*");
     let mut env = scripted(&format!("{first}{second}[[answer]]\nspark = \"solo\"\ntext = \"done\"\n"));
     let user = env.temporary().join("user");
