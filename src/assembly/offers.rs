@@ -198,7 +198,8 @@ pub fn facts(
 /// What a model's server says of it; none where it says nothing in time.
 pub async fn described(config: &Config, name: &ModelName) -> Result<Option<OfferedModel>, WireError> {
     if providers::is_builtin(config, &name.provider) {
-        let words = format!("`{name}` is no model: it repeats what was recorded, without a window or a price");
+        let words =
+            format!("`{name}` is no model: it repeats what was recorded, without a window or a price");
         return Err(WireError::Provider(words));
     }
     let server = match providers::reach(config, &name.provider) {

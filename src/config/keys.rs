@@ -235,7 +235,11 @@ mod tests {
         std::fs::write(&file, "[xai]\nserver = \"https://api.x.ai\"\n").unwrap();
         let keys = Keys::read(&file).unwrap();
         assert_eq!((keys.of("xai", "https://api.x.ai"), keys.all().count()), (None, 0));
-        assert!(keys.warnings().iter().any(|words| words.contains("the key of `xai`")), "{:?}", keys.warnings());
+        assert!(
+            keys.warnings().iter().any(|words| words.contains("the key of `xai`")),
+            "{:?}",
+            keys.warnings()
+        );
         let error = Keys::remove(&file, "xai").unwrap_err().to_string();
         assert!(error.contains("keeps the key of `xai`") && !Keys::remove(&file, "xai").unwrap(), "{error}");
     }

@@ -87,7 +87,8 @@ impl Endpoint {
     /// Posts JSON; an answer that is no success is a failure already.
     pub async fn post(&self, post: Post) -> Result<Body<'_>, ModelFailed> {
         let request = self.client()?.post(self.url.clone()).body(post.json);
-        self.send(post.headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))).await
+        self.send(post.headers.iter().fold(request, |request, (name, value)| request.header(*name, *value)))
+            .await
     }
 
     /// Asks for JSON at another address of the same server, by a post where there is something to post.

@@ -151,7 +151,8 @@ async fn copilot_counts_what_a_person_asks_for_and_nothing_that_follows_a_tool()
     for request in [hello(), working, conversation()] {
         call(&provider, &request).await.0.unwrap();
     }
-    let said: Vec<_> = server.requests().iter().map(|one| one.header("x-initiator").map(str::to_owned)).collect();
+    let said: Vec<_> =
+        server.requests().iter().map(|one| one.header("x-initiator").map(str::to_owned)).collect();
     assert_eq!(said, ["user", "agent", "user"].map(|word| Some(word.to_owned())));
     assert_eq!(server.requests()[0].header("copilot-vision-request"), None);
 }

@@ -156,7 +156,11 @@ fn an_empty_answer_is_asked_again_and_then_ends_the_run() {
     assert!(ran.stderr.contains("hint: another model may answer: agon run --resume"), "{ran}");
     nothing_lost(&env);
     let (_, ran) = against(Reply::text("<think>The answer is 42."));
-    assert!(ran.stderr.contains("error: the model thought and then said nothing; its thinking ends: The answer is 42."), "{ran}");
+    assert!(
+        ran.stderr
+            .contains("error: the model thought and then said nothing; its thinking ends: The answer is 42."),
+        "{ran}"
+    );
 }
 
 /// A first answer that cannot be used as it is; the second is given once the server has seen why.
