@@ -246,10 +246,21 @@ fn be_init(held: &HeldPlan, stdio: CallStdio, door: OwnedFd) -> Result<(), Strin
     confine::confine(held, &plan.layers().collect::<Vec<_>>())?;
     let child = begin(command(held, &plan, stdio))?;
     match wait_for(child)? {
-        Some(status) => tell(&words(status)),
+        Some(status) => {
+            tell(&format!("left {}", left_running()));
+            tell(&words(status));
+        }
         None => tell("failed the parent is gone"),
     }
     Ok(())
+}
+
+/// How many processes the command has left, the dead not counted.
+fn left_running() -> usize {
+    while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    numbers.filter(|number| *number != rustix::process::getpid().as_raw_nonzero().get()).count()
 }
 
 /// Where namespaces are refused: one process that takes rights from itself, starts the command in a group of its

@@ -26,6 +26,10 @@ const TAKING_OVER_MS: u64 = 15_000;
 /// Ends what no later call could continue.
 const ABORT: &str = "git rebase --abort || git am --abort || git cherry-pick --abort || git revert --abort";
 
+/// Why a pack that git made is an error where something in it is needed.
+const PACKED: &str = "git wrote a pack, which agon does not take over; leave out `git gc`, `git repack` and files above \
+                      `core.bigFileThreshold` (512 MiB)";
+
 /// A repository with the layer that one call writes to.
 struct GitCall {
     place: GitPlace,
@@ -165,10 +169,12 @@ impl LocalSandbox {
             let exec = own(command);
             let end = self.run(exec, (Vec::new(), None), &(), &CancellationToken::new()).await?;
             if end.exit != Some(0) {
-                return Err(format!(
-                    "objects are missing: {}",
-                    end.stderr.lines().next().unwrap_or_default()
-                ));
+                return Err(match layer.dropped.iter().any(|name| name.starts_with("objects/pack")) {
+                    true => PACKED.to_owned(),
+                    false => {
+                        format!("objects are missing: {}", end.stderr.lines().next().unwrap_or_default())
+                    }
+                });
             }
         }
         let call = Arc::clone(git);

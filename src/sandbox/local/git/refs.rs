@@ -14,7 +14,7 @@ pub fn is_name(name: &str) -> bool {
             && !part.contains("@{")
             && !part.contains(odd)
     };
-    name.starts_with("refs/") && name.split('/').count() > 1 && name.split('/').all(is_part)
+    name.starts_with("refs/") && name.split('/').all(is_part)
 }
 
 /// The object that a line names first.
