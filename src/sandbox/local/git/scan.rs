@@ -123,7 +123,10 @@ fn kind(path: &Path, place: &GitPlace) -> Kind {
         ["refs", _, ..] if refs::is_name(text) => Kind::Reference,
         ["logs", "refs", _, ..] if text.strip_prefix("logs/").is_some_and(refs::is_name) => Kind::Log,
         ["objects", "info", name] if name.starts_with("commit-graph") => Kind::Leftover,
-        [LFS, "objects", _, _, name] if is_hex(name, 64) => Kind::Object,
+        [LFS, "objects", one, two, name] if is_hex(name, 64) => match [one, two] == [&&name[..2], &&name[2..4]] {
+            true => Kind::Object,
+            false => Kind::Foreign,
+        },
         [LFS, ..] => Kind::Leftover,
         ["objects", folder, name] if is_hex(folder, 2) => match name.len() {
             38 | 62 if is_hex(name, name.len()) => Kind::Object,
