@@ -197,6 +197,11 @@ pub fn facts(
 
 /// What a model's server says of it; none where it says nothing in time.
 pub async fn described(config: &Config, name: &ModelName) -> Result<Option<OfferedModel>, WireError> {
+    if providers::is_builtin(config, &name.provider) {
+        let words =
+            format!("`{name}` is no model: it repeats what was recorded, without a window or a price");
+        return Err(WireError::Provider(words));
+    }
     let server = match providers::reach(config, &name.provider) {
         // What ships with agon needs no key to be shown.
         Err(WireError::Config(ConfigError::NoKey { .. })) if config.known_models().as_of(name).is_some() => {

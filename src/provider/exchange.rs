@@ -8,7 +8,7 @@ use crate::ports::Live;
 use crate::protocol::event::{ErrorKind, ModelFailed, ModelReply};
 use crate::protocol::message::{Part, Request, Usage};
 use crate::provider::failure::{Report, shortened};
-use crate::provider::http::{Body, Endpoint};
+use crate::provider::http::{Body, Endpoint, Post};
 use crate::provider::sse::{self, TooLong};
 use crate::provider::tokens;
 
@@ -105,7 +105,7 @@ pub(super) fn droppable(mut failed: ModelFailed, can_drop: impl Fn(&str) -> bool
 pub(super) async fn call<A: Incoming>(
     endpoint: &Endpoint,
     request: &Request,
-    body: Vec<u8>,
+    body: impl Into<Post>,
     answer: A,
     live: &dyn Live,
     cancel: &CancellationToken,
@@ -114,7 +114,7 @@ pub(super) async fn call<A: Incoming>(
     let ended = tokio::select! {
         biased;
         () = cancel.cancelled() => Err(endpoint.peer.failed(ErrorKind::Cancelled, "was stopped", "")),
-        ended = exchange.run(body) => ended,
+        ended = exchange.run(body.into()) => ended,
     };
     let usage = exchange.answer.usage_so_far(request).filter(|usage| makes_sense(usage, request));
     let ended = match ended {
@@ -144,7 +144,7 @@ struct Exchange<'a, A> {
 }
 
 impl<A: Incoming> Exchange<'_, A> {
-    async fn run(&mut self, body: Vec<u8>) -> Result<(), ModelFailed> {
+    async fn run(&mut self, body: Post) -> Result<(), ModelFailed> {
         let mut body = self.endpoint.post(body).await?;
         let mut first = Vec::new();
         // Blank bytes keep a connection alive while a model loads; they say nothing yet.

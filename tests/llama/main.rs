@@ -283,7 +283,15 @@ fn files_that_are_no_models_say_what_they_are() {
         assert_eq!(failed.kind, ErrorKind::BadRequest);
         assert!(failed.message.contains(words), "{}", failed.message);
     }
+    // As many bytes as no machine has memory for, without one of them on the disk.
+    std::fs::copy(tiny(), folder.path().join("vast.gguf")).unwrap();
+    let vast = std::fs::OpenOptions::new().write(true).open(folder.path().join("vast.gguf")).unwrap();
+    vast.set_len(8 << 40).unwrap();
     let mut asked = request("x");
+    asked.model = "llama/vast".into();
+    let failed = ask(&llama, &asked).unwrap_err();
+    assert!(failed.message.contains("it takes 8192.0 GiB, and this machine has "), "{}", failed.message);
+    std::fs::remove_file(folder.path().join("vast.gguf")).unwrap();
     asked.model = "llama/nothing".into();
     let message = ask(&llama, &asked).unwrap_err().message;
     assert!(message.contains("has no model `nothing`") && message.contains("agon models pull"), "{message}");

@@ -106,6 +106,12 @@ async fn hints_fit_what_was_refused() {
             "the provider's filter refused the input: rephrase it",
         ),
         (
+            400,
+            json!({"error": {"message": "bad request: missing Editor-Version header for IDE auth"}}),
+            ErrorKind::BadRequest,
+            "set `headers` of the provider: `Editor-Version`",
+        ),
+        (
             413,
             json!({"error": {"message": "Request too large for model `m` in organization `o` on tokens per minute (TPM): Limit 6000, Requested 9000, please reduce your message size and try again.", "type": "tokens", "code": "rate_limit_exceeded"}}),
             ErrorKind::OutputLimit,
