@@ -161,7 +161,8 @@ impl LocalSandbox {
         // Git says which branch it has deleted.
         let is_said = |(name, object): &(&String, &String)| {
             let (name, object) = (name.splitn(3, '/').last(), object.get(..7));
-            let names = |line: &str| name.zip(object).is_some_and(|(a, b)| line.contains(a) && line.contains(b));
+            let names =
+                |line: &str| name.zip(object).is_some_and(|(a, b)| line.contains(a) && line.contains(b));
             name == Some("stash") || said.lines().any(names)
         };
         let removed = removed.iter().filter(|one| !is_said(one)).take(8);
