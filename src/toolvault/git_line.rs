@@ -48,11 +48,12 @@ const CHANGES: [&str; 26] = [
     "write-tree",
     "apply",
 ];
-/// Those that only look.
-const LOOKS: [&str; 18] = [
+/// Those that leave the repository alone.
+const LOOKS: [&str; 19] = [
     "blame",
     "cat-file",
     "check-ignore",
+    "clean",
     "describe",
     "diff",
     "diff-tree",
@@ -226,7 +227,7 @@ mod tests {
             "git add -A && git commit -m \"one two\"",
             "cd sub && git add . && git status; git commit -qm x 2>&1 | tail -3",
             "git -C sub -c core.editor=true rebase main",
-            "git reset --hard HEAD~1\ngit stash pop",
+            "git reset --hard HEAD~1\ngit stash pop; git clean -fd",
             "git branch -d old",
             "git checkout -- '*.rs'",
             "git commit -m 'as in `x`'",

@@ -55,7 +55,7 @@ pub async fn run(opened: &Opened, command: &str) -> ExecEnd {
     opened.run(with_git(command)).await
 }
 
-async fn works(opened: &Opened, command: &str) -> ExecEnd {
+pub async fn works(opened: &Opened, command: &str) -> ExecEnd {
     let end = run(opened, command).await;
     assert!(end.exit == Some(0) && !end.stderr.contains("[agon:"), "{command}: {end:?}");
     end
@@ -86,7 +86,7 @@ fn steering(git: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     all(git).into_iter().filter(|(path, _)| is_name(path)).collect()
 }
 
-fn clean(root: &Path) {
+pub fn clean(root: &Path) {
     let words = git(root, &["fsck", "--full", "--strict", "--no-dangling"]);
     assert!(words.trim().is_empty(), "{words}");
     let left = git(root, &["status", "--porcelain", "--ignored"]);

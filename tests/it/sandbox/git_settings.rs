@@ -8,7 +8,7 @@ use agon::sandbox::LocalSandbox;
 use tokio_util::sync::CancellationToken;
 
 use super::contract::{Heard, exec};
-use super::git::{all, git, open, run};
+use super::git::{all, clean, git, open, run, works};
 use super::local::{can_be_had, options};
 use crate::cli::run::scripted;
 
@@ -86,4 +86,27 @@ async fn what_would_hide_changes_and_what_git_cannot_read_is_refused_in_words() 
     let end = sandbox.exec(exec("git log"), &Heard::default(), &CancellationToken::new()).await.unwrap();
     assert!(end.stderr.contains("its objects are borrowed"), "{end:?}");
     fs::remove_dir_all(lone).unwrap();
+}
+
+#[tokio::test]
+async fn the_branch_that_is_checked_out_stays_and_others_that_are_gone_are_named() {
+    let Some(opened) = open().await else { return };
+    let root = &opened.root;
+    git(root, &["pack-refs", "--all"]);
+    works(&opened, "echo two >>a && git commit -qam second && git branch other").await;
+    let before = all(&root.join(".git"));
+    for evil in
+        ["rm .git/refs/heads/trunk", "git pack-refs --all; rm .git/packed-refs", "git update-ref -d HEAD"]
+    {
+        let end = run(&opened, evil).await;
+        assert!(end.stderr.contains("nothing of this command was taken over"), "{evil}: {end:?}");
+        assert_eq!(all(&root.join(".git")), before, "{evil}");
+    }
+    let end = run(&opened, "git branch -q gone && git branch -D gone; rm .git/refs/heads/other").await;
+    let was = format!(
+        "removed in the repository: refs/heads/other (was {}",
+        git(root, &["rev-parse", "HEAD"]).trim()
+    );
+    assert!(end.stderr.contains(&was) && !end.stderr.contains("gone (was"), "{end:?}");
+    clean(root);
 }

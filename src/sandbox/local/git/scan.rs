@@ -123,7 +123,12 @@ fn kind(path: &Path, place: &GitPlace) -> Kind {
         ["refs", _, ..] if refs::is_name(text) => Kind::Reference,
         ["logs", "refs", _, ..] if text.strip_prefix("logs/").is_some_and(refs::is_name) => Kind::Log,
         ["objects", "info", name] if name.starts_with("commit-graph") => Kind::Leftover,
-        [LFS, "objects", _, _, name] if is_hex(name, 64) => Kind::Object,
+        [LFS, "objects", one, two, name] if is_hex(name, 64) => {
+            match [one, two] == [&&name[..2], &&name[2..4]] {
+                true => Kind::Object,
+                false => Kind::Foreign,
+            }
+        }
         [LFS, ..] => Kind::Leftover,
         ["objects", folder, name] if is_hex(folder, 2) => match name.len() {
             38 | 62 if is_hex(name, name.len()) => Kind::Object,
@@ -315,7 +320,10 @@ impl Layer {
                 }
             }
             Kind::Text => Ok(Vec::new()),
-            Kind::Packed => refs::packed(text()?, place.hash).ok_or_else(odd),
+            Kind::Packed => {
+                let named = refs::packed(text()?, place.hash).ok_or_else(odd)?;
+                Ok(named.into_iter().map(|(_, object)| object).collect())
+            }
             _ => {
                 let may_be_symbolic = sort == Kind::Head || path.ends_with("HEAD") && sort == Kind::Reference;
                 if may_be_symbolic && refs::symbolic(text()?).is_some() {
@@ -354,6 +362,11 @@ pub fn open(path: &Path) -> std::io::Result<File> {
         true => Ok(file),
         false => Err(std::io::Error::other("it is no ordinary file")),
     }
+}
+
+/// The whole content of an index or of packed references.
+pub fn read_list(path: &Path) -> std::io::Result<Vec<u8>> {
+    read(path, MOST_LIST)
 }
 
 /// The whole content of a log.
