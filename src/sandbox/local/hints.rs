@@ -65,7 +65,7 @@ pub fn of_limits(end: &ExecEnd, command: &str, root: &Path) -> Vec<String> {
         |line: &str| line.contains("ermission denied") || line.contains("insufficient permission");
     if lines().any(is_refused_to) && is_of_another_user(root) {
         words.push(
-            "files of other users cannot be changed from a sandbox, by root neither: start agon as the user that owns this \
+            "files of other users cannot be changed from a sandbox, not even by root: start agon as the user that owns this \
              folder"
                 .to_owned(),
         );
