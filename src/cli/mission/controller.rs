@@ -119,6 +119,7 @@ impl Mission {
         let mut profile = Profile {
             program: crate::host::PROGRAM.to_owned(),
             workspace: homely(&self.kit.environment, self.kit.config.workspace()),
+            root: self.kit.config.workspace().display().to_string(),
             by: self.by.clone(),
             is_record: self.is_record,
             theme: self.theme,
