@@ -102,7 +102,7 @@ impl Renderer {
                 calls: Some(&self.calls),
                 left: self.left(event),
                 debate: matches!(self.mode, Some(Mode::Debate(_))).then_some(&self.debate),
-                name: &|spark| self.name(spark),
+                name: &|spark| self.title(spark),
             };
             for one in event.telling(&scene).into_iter().filter(|one| self.shows(one)) {
                 let one = if self.is_again(event, &one) { one.again() } else { one };
@@ -124,7 +124,7 @@ impl Renderer {
 
     /// What a run says of its beginning where no story is told: where a resume continues, what a squad is given.
     pub fn beginning(&self, entry: &Entry, lookup: Lookup<'_>) -> Vec<String> {
-        let (name, find) = (|spark| self.name(spark), |at: EventRef| lookup(at));
+        let (name, find) = (|spark| self.title(spark), |at: EventRef| lookup(at));
         let of_event = |event: &ArenaEvent| {
             let scene = Scene { left: self.left(event), name: &name, ..Scene::of(&find) };
             let told = match event {
@@ -199,6 +199,14 @@ impl Renderer {
 
     fn name(&self, spark: SparkId) -> String {
         self.labels.get(&spark).cloned().unwrap_or_else(|| spark.to_string())
+    }
+
+    /// What a sentence calls a spark: one alone has no name worth saying.
+    fn title(&self, spark: SparkId) -> String {
+        match self.mode {
+            None | Some(Mode::Solo) => "the agent".to_owned(),
+            Some(_) => self.name(spark),
+        }
     }
 
     fn fold(&mut self, at: u64, from: EventRef, event: &ArenaEvent) {

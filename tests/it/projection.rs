@@ -280,7 +280,7 @@ fn the_transcript_points_at_what_was_said() {
             (fact(2), ItemKind::ToolCall { part: 1, end: Some(fact(5)) }),
             (fact(2), ItemKind::ToolCall { part: 2, end: Some(at(8, 1)) }),
             (at(4, 2), ItemKind::Approval { call: CallId(6), prepared: fact(4), answer: Some(fact(6)) }),
-            (fact(8), ItemKind::Event),
+            (fact(8), ItemKind::Resumed { left: Some((at(7, 1), 0)) }),
             (at(10, 1), ItemKind::Event),
             (fact(11), ItemKind::Answer { part: 0 }),
             (at(11, 4), ItemKind::End { work_ms: 8_000 }),

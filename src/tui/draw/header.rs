@@ -36,9 +36,6 @@ pub(super) fn draw(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, 
 
 type Words = Vec<(Tone, String)>;
 
-/// Cells from which on the beginning of something says what it is.
-const WORTH: usize = 9;
-
 /// Words on the left and on the right; the left ones give way.
 fn both(scene: &ViewModel<'_>, wide: u16, left: &Words, right: &Words) -> Line<'static> {
     let wide = usize::from(wide).saturating_sub(2);
@@ -47,7 +44,8 @@ fn both(scene: &ViewModel<'_>, wide: u16, left: &Words, right: &Words) -> Line<'
     let mut spans = vec![Span::raw(" ")];
     for (tone, text) in left {
         // A few letters of an id, or a lone `…`, read as a cut path.
-        let text = if room < WORTH && width(text) > room { String::new() } else { cut(text, room) };
+        let is_lost = text.starts_with(" · ") && width(text) > room;
+        let text = if is_lost { String::new() } else { cut(text, room) };
         room = room.saturating_sub(width(&text));
         spans.push(Span::styled(text, scene.style(*tone)));
     }

@@ -6,6 +6,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use crate::projection::board::SparkRow;
+use crate::projection::costs::Costs;
 use crate::projection::{phrases, typed};
 use crate::protocol::event::{ArenaEvent, TurnCause};
 use crate::tui::markdown::markdown;
@@ -54,6 +55,14 @@ fn doing(scene: &ViewModel<'_>, row: &SparkRow) -> String {
     }
 }
 
+/// Milliseconds a spark was at work, as the end of its turn counts them: without waiting for a person.
+fn worked_ms(scene: &ViewModel<'_>, costs: &Costs, row: &SparkRow) -> u64 {
+    let done = costs.sparks.get(&row.spark).map_or(0, |costs| costs.tally.model_ms + costs.tally.tool_ms);
+    let doing = scene.moment.board.doing(Some(row.spark));
+    let open = doing.filter(|(_, open)| !open.waits_for_people() && !scene.is_left);
+    done + open.map(|(_, open)| scene.now.saturating_sub(open.since) / 1_000).max().unwrap_or(0)
+}
+
 /// A column: two lines and a blank one per spark, then what reviewers still want.
 pub(super) fn column(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>, area: Rect) {
     let wide = usize::from(area.width).saturating_sub(1);
@@ -61,8 +70,7 @@ pub(super) fn column(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>
     let (board, costs) = (&scene.moment.board, scene.costs());
     for row in scene.at_work() {
         let (tone, mark) = mark(scene, row);
-        let end = row.ended.map_or(scene.now, |(at, _)| at);
-        let time = phrases::duration(end.saturating_sub(row.started) / 1_000_000 * 1_000);
+        let time = phrases::duration(worked_ms(scene, &costs, row) / 1_000 * 1_000);
         let role = cut(&clean_line(&row.role), wide.saturating_sub(width(&time) + 5));
         let gap = " ".repeat(wide.saturating_sub(width(&role) + width(&time) + 3));
         let chosen = state.story.focus == Some(row.spark);

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::run::{HELLO, WRITES, check, entries, ids, kinds, scripted};
 use crate::support::env::Env;
+use crate::support::server::{Reply, Server};
 
 fn log_of(env: &Env, id: &str) -> Vec<Value> {
     entries(&env.run(&["sessions", "export", id]).stdout)
@@ -330,4 +331,31 @@ fn a_failure_that_repeats_itself_is_told_once() {
     let count = |words: &str| told.matches(words).count();
     assert_eq!(count("failed    network failure"), 3, "{told}");
     assert_eq!((count("cannot be reached"), count("network failure, with the same words")), (1, 2), "{told}");
+}
+
+#[test]
+fn a_resume_says_what_was_in_the_middle_and_what_happens_now() {
+    let first = std::sync::atomic::AtomicBool::new(true);
+    let server = Server::start(move |_: &Value, _| match first.swap(false, std::sync::atomic::Ordering::SeqCst) {
+        true => Reply::text("never said").stall_after(0),
+        false => Reply::text("hello"),
+    });
+    let env = Env::new();
+    let url = server.url();
+    env.config(&format!(
+        "[providers.mock]\nkind = \"openai\"\nbase_url = \"{url}\"\n[models.\"mock/any\"]\ncontext = 128000\n"
+    ));
+    let nothing = std::process::Stdio::null;
+    let mut command = env.command(&["run", "-m", "mock/any", "greet"]);
+    let mut child = command.stdin(nothing()).stdout(nothing()).stderr(nothing()).spawn().unwrap();
+    while server.requests().is_empty() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let resumed = env.run(&["resume", "latest"]);
+    assert_eq!((resumed.code, resumed.stdout.as_str()), (0, "hello\n"), "{resumed}");
+    let told = "resumed: the agent was thinking; its model is asked again\n";
+    assert!(resumed.stderr.contains(told), "{resumed}");
 }

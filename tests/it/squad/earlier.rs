@@ -71,7 +71,7 @@ fn a_squad_after_a_long_chat_is_not_given_it_and_the_chat_learns_what_the_squad_
     let asked = turn(&mut world, Mode::Squad, "Mend the clock.");
     assert!(!asked.iter().any(|(_, words)| words.contains("that was pasted")), "{asked:?}");
     assert!(has(&asked, "coordinator", "is not shown to you"), "the lead knows that something is missing");
-    let [(false, Some(20_000..))] = leads(&world)[..] else { panic!("{:?}", leads(&world)) };
+    let [(false, Some(8_001..))] = leads(&world)[..] else { panic!("{:?}", leads(&world)) };
 
     // A second squad continues the first, still without the chat.
     let asked = turn(&mut world, Mode::Squad, "And the bell.");

@@ -220,7 +220,10 @@ fn what_is_sent_just_as_a_turn_ends_is_a_task_and_is_not_lost() {
 #[test]
 fn what_is_asked_after_the_demo_goes_to_the_configured_model_and_without_one_is_given_back() {
     let env = Env::new();
-    let mut terminal = Terminal::start(&env, &["demo", "run", "--tui", "--yes"], 100, 30);
+    // A folder that was named stays when the screen is left.
+    let folder = env.home().join("project").display().to_string();
+    let args = ["demo", "run", "--tui", "--yes", "--workspace", &folder];
+    let mut terminal = Terminal::start(&env, &args, 100, 30);
     terminal.wait_for("── done");
     terminal.press("Now the tests.\r");
     terminal.wait("the refusal and what was written", |screen| {
