@@ -10,6 +10,7 @@ pub mod error;
 mod fork;
 pub mod git_head;
 pub mod lock;
+pub mod mcp;
 pub mod offers;
 mod ownership;
 mod place;

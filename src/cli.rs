@@ -15,6 +15,7 @@ pub mod init;
 mod interrupts;
 pub mod keys;
 pub mod live_line;
+pub mod mcp;
 pub mod mission;
 pub mod models;
 pub mod output;
@@ -156,6 +157,7 @@ fn perform(command: Command, environment: Environment, output: Output) -> Result
         Command::Keys(typed) => wait(keys::run(typed, environment, output))?.map(|()| DONE),
         Command::Config(command) => config::run(&command, environment, output).map(|()| DONE),
         Command::Schema(typed) => config::schema(typed.of, output).map(|()| DONE),
+        Command::Mcp(command) => wait(mcp::run(command, environment, output))?.map(|()| DONE),
         Command::Policy(typed) => wait(policy::run(typed, environment, output))?.map(|()| DONE),
         Command::Personas(command) => personas::run(command, environment, output).map(|()| DONE),
         Command::Cache(command) => cache::run(&command, environment, output).map(|()| DONE),

@@ -8,6 +8,7 @@ pub mod kept;
 pub mod keys;
 pub mod layer;
 pub mod learnt;
+pub mod mcp;
 pub mod models;
 pub mod number;
 pub mod places;
@@ -30,6 +31,7 @@ pub use file::{CacheTable, ConfigFile, SandboxKind};
 pub use keys::{KeySource, Keys};
 pub use layer::{KeyPath, Layer, Source};
 pub use learnt::Learnt;
+pub use mcp::McpTable;
 pub use models::{KnownModels, ModelName};
 pub use places::Places;
 pub use policy::PolicyFile;
@@ -51,9 +53,9 @@ pub enum ConfigError {
     /// A file cannot be written.
     #[error("cannot write `{}`", path.display())]
     Write { path: PathBuf, source: std::io::Error },
-    /// A configuration that agon cannot change without touching more than the model.
-    #[error("`{}` is left as it is: its model cannot be set without changing more", path.display())]
-    NotWritten { path: PathBuf, line: String },
+    /// A configuration that agon cannot change without touching more.
+    #[error("`{}` is left as it is: `{what}` cannot be set without changing more", path.display())]
+    NotWritten { path: PathBuf, what: String, line: String },
     /// The workspace cannot be entered.
     #[error("the workspace `{}` is closed to you", .0.display())]
     Closed(PathBuf),
@@ -93,6 +95,9 @@ pub enum ConfigError {
     /// No model is configured and none was found.
     #[error("no model is configured, no key is in the environment, and no local server answers")]
     NoModel,
+    /// The table of a server cannot be used.
+    #[error("[mcp.{name}]: {why}")]
+    Mcp { name: String, why: String },
     /// A value of `[sandbox.docker]` is out of reach.
     #[error("[sandbox.docker]: {0}")]
     Docker(String),
@@ -132,17 +137,6 @@ impl ConfigError {
             _ => None,
         }
     }
-}
-
-/// Whether its owner cannot look into a folder. For root the permission bits count as well: without capabilities, as
-/// commands run, it is closed to them.
-fn is_closed(folder: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let denied = |error: std::io::Error| error.kind() == std::io::ErrorKind::PermissionDenied;
-    let own = rustix::process::geteuid().as_raw();
-    std::fs::metadata(folder).is_ok_and(|data| data.uid() == own && data.mode() & 0o500 != 0o500)
-        || std::fs::symlink_metadata(folder.join(".agon")).is_err_and(denied)
-        || std::fs::read_dir(folder).is_err_and(denied)
 }
 
 fn unknown_text(path: &Path, keys: &[unknown::UnknownKey]) -> String {
@@ -204,7 +198,7 @@ impl Config {
         workspace: &Path,
         overrides: &[Override],
     ) -> Result<Self, ConfigError> {
-        if is_closed(workspace) {
+        if places::is_closed(workspace) {
             return Err(ConfigError::Closed(workspace.to_owned()));
         }
         let places = Places::find(&environment)?;
@@ -237,6 +231,7 @@ impl Config {
         if let Some((name, why)) = names.into_iter().find_map(|name| Some((name, complaint_about(name)?))) {
             return Err(ConfigError::BadName { name: name.clone(), why });
         }
+        file.mcp.iter().try_for_each(|(name, table)| table.check(name))?;
         let workspace = workspace.to_owned();
         let warnings = keys.warning(&places.keys()).into_iter().chain(warnings).collect();
         let mut config = Config {

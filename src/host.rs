@@ -31,8 +31,8 @@ pub use crate::assembly::session_status::{AtLimit, SessionStatus, Stage, stage_o
 pub use crate::assembly::sessions::{Read, SessionSummary, Sessions};
 pub use crate::assembly::{
     Changes, ForkPlan, Instead, LimitChanges, LogError, Prepared, Proof, RandomAccessLog, RemovedRuns, Runs,
-    SquadWish, Verdict, WireError, blueprints, check_model, docker, holds_no_own_files, is_demo, persona_of,
-    personas, prove, run_command, sandbox,
+    SquadWish, Verdict, WireError, blueprints, check_model, docker, holds_no_own_files, is_demo, mcp,
+    persona_of, personas, prove, run_command, sandbox,
 };
 pub use crate::ports::{FileChange, FoundRun, Head};
 pub use crate::session::convergence::{DEFAULT_SCORER, Scorers};

@@ -14,6 +14,7 @@ pub mod temp_names;
 pub mod bus;
 pub mod eventlog;
 pub mod library;
+pub mod mcp;
 pub mod provider;
 pub mod sandbox;
 pub mod teamcache;

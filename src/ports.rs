@@ -8,7 +8,7 @@ mod tools;
 mod workers;
 
 pub use cache::{CacheMiss, CachedRun, Contents, FileChange, FileContent, FoundRun, TeamCache};
-pub use exec::{Exec, ExecEnd, Opens};
+pub use exec::{Exec, ExecEnd, Opens, Wires};
 pub use offered::OfferedModel;
 pub use path_change::{PathChange, PathState};
 pub use tools::{EndPart, Preparation, Run, RunContext, Tool, ToolEnd, ToolSource};
@@ -42,6 +42,11 @@ pub trait Live: Send + Sync {
     fn asks(&self) -> Option<Arc<dyn Asks>> {
         None
     }
+}
+
+/// No listener.
+impl Live for () {
+    fn push(&self, _: Lane, _: &str) {}
 }
 
 /// Asks for what a call turns out to need while it runs, and keeps its time meanwhile.
@@ -230,6 +235,16 @@ pub trait Sandbox: Send + Sync {
     }
     /// Runs a command to its end.
     async fn exec(&self, exec: Exec, live: &dyn Live, cancel: &CancellationToken) -> Result<ExecEnd, String>;
+    /// Runs a command whose caller talks with it: a server. Default: it cannot.
+    async fn converse(
+        &self,
+        _: Exec,
+        _: Wires,
+        _: &dyn Live,
+        _: &CancellationToken,
+    ) -> Result<ExecEnd, String> {
+        Err(format!("no server can be started in the sandbox `{}`", self.spec().kind))
+    }
     /// Gives back what the sandbox holds outside this process. Called once, after the last `exec`; a
     /// sandbox whose process was killed is cleared away by a later one.
     async fn close(&self) {}

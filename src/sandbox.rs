@@ -33,7 +33,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use crate::ports::{Exec, ExecEnd, FileError, Files, Live, Opens, Sandbox};
+use crate::ports::{Exec, ExecEnd, FileError, Files, Live, Opens, Sandbox, Wires};
 use crate::protocol::spec::SandboxSpec;
 pub use checks::SandboxChecks;
 use files::WorkspaceFiles;
@@ -133,6 +133,17 @@ impl Sandbox for Unconfined {
 
     async fn exec(&self, exec: Exec, live: &dyn Live, cancel: &CancellationToken) -> Result<ExecEnd, String> {
         let directory = self.files.directory(&exec.cwd).map_err(|error| error.to_string())?;
-        process::run(&exec, &directory, &self.environment, live, cancel).await
+        process::run(&exec, &directory, (&self.environment, None), live, cancel).await
+    }
+
+    async fn converse(
+        &self,
+        exec: Exec,
+        wires: Wires,
+        live: &dyn Live,
+        cancel: &CancellationToken,
+    ) -> Result<ExecEnd, String> {
+        let directory = self.files.directory(&exec.cwd).map_err(|error| error.to_string())?;
+        process::run(&exec, &directory, (&self.environment, Some(wires)), live, cancel).await
     }
 }

@@ -148,6 +148,11 @@ impl ToolVault {
         self.table_mut().sources.insert(name.into(), source);
     }
 
+    /// The sources, each with its name.
+    pub fn sources(&self) -> Vec<(String, Arc<dyn ToolSource>)> {
+        self.table().sources.iter().map(|(name, source)| (name.clone(), Arc::clone(source))).collect()
+    }
+
     /// Takes a source out with its tools. A call of one that was prepared is not run.
     pub fn remove_source(&self, name: &str) {
         let mut table = self.table_mut();
@@ -244,7 +249,12 @@ impl ToolVault {
         held.check.accept(&call.args)?;
         let mut made = held.tool.prepare(call, sandbox).await?;
         if let Some(source) = &held.spec.source {
-            made.needs.push(Need::Tool(format!("{source}/{}", call.tool)));
+            // A source may know its tool by another name.
+            let own =
+                |need: &Need| matches!(need, Need::Tool(tool) if tool.split('/').next() == Some(source));
+            if !made.needs.iter().any(own) {
+                made.needs.push(Need::Tool(format!("{source}/{}", call.tool)));
+            }
         }
         let digest = digest::of(call, (held.source(), &held.schema), &made, &sandbox.spec());
         let (needs, cwd) = (std::mem::take(&mut made.needs), std::mem::take(&mut made.cwd));

@@ -91,6 +91,7 @@ impl Driver {
 
     /// Runs until the session is sealed, paused, failed or stopped hard.
     pub async fn run(mut self) -> Ending {
+        self.executor.attend_sources();
         loop {
             if let Some(ending) = self.ending().await {
                 return self.finish(ending).await;

@@ -85,6 +85,14 @@ impl Executor {
         self.tracker.spawn_blocking(move || learnings.refuses(&model, &names));
     }
 
+    /// Has the sources of tools keep running what they need.
+    pub fn attend_sources(&self) {
+        for (_, source) in self.shared.ports.vault.sources() {
+            let all = self.all.clone();
+            self.tracker.spawn(async move { source.attend(&all).await });
+        }
+    }
+
     /// Starts one attempt of a call. An ask and a question have no worker: only a person's command answers them.
     pub fn start(&mut self, work: Work, cancelled: bool) {
         if matches!(work.effect, Effect::Ask { .. } | Effect::Question { .. }) {

@@ -38,6 +38,9 @@ pub enum WireError {
         "provider `{provider}`: this agon was built without `{feature}`, which `kind = \"{kind}\"` needs"
     )]
     NotBuilt { provider: String, kind: &'static str, feature: &'static str },
+    /// A server of tools cannot be used.
+    #[error("server `{name}`: {why}")]
+    Server { name: String, why: String },
     /// The workspace cannot be opened.
     #[error("{0}")]
     Workspace(String),

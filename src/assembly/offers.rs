@@ -12,11 +12,10 @@ use crate::config::discover::is_looked_for;
 use crate::config::models::Month;
 use crate::config::providers::PRESETS;
 use crate::config::{Config, ConfigError, Connection, ModelName};
-use crate::ports::{Live, OfferedModel, Provider};
+use crate::ports::{OfferedModel, Provider};
 use crate::protocol::event::{ErrorKind, ModelFailed, ModelReply};
-use crate::protocol::message::{Message, Params, Part, Pictures, Request, Role};
+use crate::protocol::message::{Message, Params, Part, Pictures, Request, Role, Structured};
 use crate::protocol::spec::Price;
-use crate::protocol::{Lane, message::Structured};
 
 /// How long a hosted service may take to list its models, and a server on this machine.
 const PATIENCE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(2));
@@ -245,18 +244,11 @@ pub async fn try_model(config: &Config, name: &ModelName) -> Result<Trial, WireE
 
 async fn call(server: &dyn Provider, request: &Request) -> Result<ModelReply, ModelFailed> {
     let cancel = CancellationToken::new();
-    match tokio::time::timeout(TRIAL, server.call(request, &Nobody, &cancel)).await {
+    match tokio::time::timeout(TRIAL, server.call(request, &(), &cancel)).await {
         Ok(reply) => reply,
         Err(_) => {
             let words = format!("`{}` did not answer within {} s", request.model, TRIAL.as_secs());
             Err(ModelFailed::new(ErrorKind::Timeout, words))
         }
     }
-}
-
-/// Nobody watches a trial.
-pub(super) struct Nobody;
-
-impl Live for Nobody {
-    fn push(&self, _: Lane, _: &str) {}
 }

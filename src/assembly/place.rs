@@ -8,10 +8,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::change::{Changes, changes};
 use super::confine::{Wanted, chosen, confined};
-use super::offers::Nobody;
 use super::role_sandboxes::{Means, OpenedRoleSandboxes};
 use super::taken_up::{self, Origin};
-use super::{SystemClock, WireError, cache, fork, git_head, providers, windows};
+use super::{SystemClock, WireError, cache, fork, git_head, mcp, providers, windows};
 use crate::arena::{ArenaPorts, Attendance, RoleSandboxes};
 use crate::bus::Bus;
 use crate::config::{Config, SandboxKind};
@@ -74,7 +73,7 @@ pub async fn run_command(config: &Config, line: &str) -> Result<CheckRan, WireEr
     let wanted = looked_at(config.sandbox(), config.workspace());
     let sandbox = confined(config, Wanted { session: "shell", is_looked_at: false, ..wanted }).await?;
     let checks = SandboxChecks::new(Arc::clone(&sandbox));
-    let ran = checks.run(line, SHELL_MS, &Nobody, &CancellationToken::new()).await;
+    let ran = checks.run(line, SHELL_MS, &(), &CancellationToken::new()).await;
     sandbox.close().await;
     Ok(ran)
 }
@@ -171,6 +170,9 @@ impl Place {
         notes.extend(weaker);
         let consent = consent.filter(|_| !sandbox.spec().is_confining());
         let place = Place::open(&config.places().state, root, sandbox)?;
+        mcp::sources(config, root)
+            .into_iter()
+            .for_each(|(name, source)| place.vault.add_source(name, source));
         Ok(Place { cache: cache::port(config), consent, notes, ..place })
     }
 
@@ -195,7 +197,9 @@ impl Place {
         before: &Spec,
         (wanted, origin): (&Changes, Origin),
     ) -> Result<(Vec<Setting>, Spec), WireError> {
-        let here = taken_up::settings(config, (before, self.workspace_spec().await), wanted, origin)?;
+        let mut here = taken_up::settings(config, (before, self.workspace_spec().await), wanted, origin)?;
+        let servers = Setting::Sources(mcp::names(config));
+        here.extend(Some(servers).filter(|it| taken_up::changes_anything(before, it)));
         let (mut changed, mut spec) = changes(config, before.clone(), here, wanted)?;
         self.notes.extend(windows::complete_settings(config, &mut changed, &mut spec).await);
         let plans = spec.permission == PermissionLevel::Plan;

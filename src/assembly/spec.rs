@@ -4,7 +4,7 @@ use std::slice;
 
 use crate::arena::PROGRAM;
 use crate::assembly::squad::Crew;
-use crate::assembly::{Changes, WireError, cache, providers};
+use crate::assembly::{Changes, WireError, cache, mcp, providers};
 use crate::config::{Config, ConfigError, ModelName, Trust, unknown};
 use crate::library::{self, BadPersona, Library, demo};
 use crate::protocol::fit::did_you_mean;
@@ -60,7 +60,7 @@ pub(super) fn make(
         personas,
         offered: offered(config, &tools)?,
         tools,
-        sources: Vec::new(),
+        sources: mcp::names(config),
         gates: Vec::new(),
         effort: config.file().effort,
         policy,

@@ -2,6 +2,7 @@
 
 mod cache;
 mod chat;
+mod mcp;
 mod order;
 mod policy;
 mod records;
@@ -23,6 +24,7 @@ use crate::protocol::spec::{ANY_STEPS, PermissionLevel};
 
 pub use cache::CacheCommand;
 pub use chat::{ChatArgs, LookArgs};
+pub use mcp::{McpAddArgs, McpCommand};
 pub use order::in_order;
 pub use policy::{ExplainArgs, PolicyArgs, PolicyCommand};
 pub use records::{
@@ -110,6 +112,9 @@ pub enum Command {
     Config(ConfigCommand),
     /// Print the JSON Schema of agon's own data
     Schema(SchemaArgs),
+    /// Add, list, look at and remove servers of tools (Model Context Protocol)
+    #[command(subcommand)]
+    Mcp(McpCommand),
     /// List, explain and remove rules of who may do what
     Policy(PolicyArgs),
     /// List, show and make personas

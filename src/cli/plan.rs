@@ -289,7 +289,7 @@ fn allowing(need: &str) -> Result<Rule, Failure> {
     let is_known = match need.split_once(':') {
         None => matches!(need, "git" | "unconfined"),
         Some(("port", port)) => port.parse::<u16>().is_ok_and(|port| port != 0),
-        Some(("host" | "tool", name)) => !name.is_empty(),
+        Some(("host" | "tool" | "confirm", name)) => !name.is_empty(),
         Some(_) => false,
     };
     match is_known {

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::docker::DockerTable;
+use crate::config::mcp::McpTable;
 use crate::config::number::{Dollars, Thousandths};
 use crate::config::policy::RuleTable;
 use crate::protocol::message::{Effort, Structured};
@@ -42,6 +43,9 @@ pub struct ConfigFile {
     pub workspace: Option<WorkspaceTable>,
     /// The team cache: recorded runs of squads.
     pub cache: Option<CacheTable>,
+    /// Servers of the Model Context Protocol by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub mcp: BTreeMap<String, McpTable>,
     /// What is blanked out of all that is recorded and shown.
     pub redaction: Option<RedactionTable>,
     /// Providers by name.

@@ -205,7 +205,7 @@ fn adds_up(key: &KeyPath) -> bool {
 
 /// Tables whose keys only make sense together, so that layers replace them whole.
 fn is_whole(key: &KeyPath) -> bool {
-    matches!(key.words()[..], ["models", _, "price"])
+    matches!(key.words()[..], ["models", _, "price"] | ["mcp", _])
 }
 
 /// The line of a byte, from 1.

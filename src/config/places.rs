@@ -79,6 +79,11 @@ impl Places {
         self.state.join("models")
     }
 
+    /// What is kept of servers: the tools that were accepted, and a folder for each.
+    pub fn mcp(&self) -> PathBuf {
+        self.state.join("mcp")
+    }
+
     /// Records of trusted workspaces.
     pub fn trust(&self) -> PathBuf {
         self.state.join("trust")
@@ -98,4 +103,15 @@ pub fn project_personas(workspace: &Path) -> PathBuf {
 /// The project's blueprints.
 pub fn project_blueprints(workspace: &Path) -> PathBuf {
     workspace.join(".agon").join("blueprints")
+}
+
+/// Whether its owner cannot look into a folder. For root the permission bits count as well: without capabilities, as
+/// commands run, it is closed to them.
+pub(super) fn is_closed(folder: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let denied = |error: std::io::Error| error.kind() == std::io::ErrorKind::PermissionDenied;
+    let own = rustix::process::geteuid().as_raw();
+    std::fs::metadata(folder).is_ok_and(|data| data.uid() == own && data.mode() & 0o500 != 0o500)
+        || std::fs::symlink_metadata(folder.join(".agon")).is_err_and(denied)
+        || std::fs::read_dir(folder).is_err_and(denied)
 }

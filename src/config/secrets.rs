@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::arena::unfit_to_hide;
-use crate::config::{Config, Connection, Environment, providers};
+use crate::config::{Config, Connection, Environment, McpTable, providers};
 
 /// How names end that commonly hold secrets, in whatever case and whatever number follows.
 const ENDINGS: [&str; 14] = [
@@ -41,8 +41,7 @@ impl Config {
     /// session may go over to any of them while it runs.
     pub fn secrets(&self) -> Secrets {
         let ignored = self.file.redaction.as_ref().map_or(&[][..], |table| &table.ignore);
-        let mut secrets =
-            Secrets::of(&self.environment, &providers::key_names(&self.file.providers), ignored);
+        let mut secrets = Secrets::of(&self.environment, &self.secret_names(), ignored);
         for (name, value) in self.keys.secrets() {
             secrets.add(&name, &value, unfit_to_hide, ignored);
         }
@@ -64,6 +63,12 @@ impl Config {
             }
         }
         secrets
+    }
+
+    /// Variables that the configuration names as keys: of providers, and those that servers are given.
+    fn secret_names(&self) -> BTreeSet<&str> {
+        let of_servers = self.file.mcp.values().flat_map(McpTable::passed_on);
+        providers::key_names(&self.file.providers).into_iter().chain(of_servers).collect()
     }
 
     /// Those of them that requests to one provider carry.

@@ -35,6 +35,7 @@ pub fn choose(file: &Path, model: &ModelName) -> Result<bool, ConfigError> {
         None => FIRST.replace("\"MODEL\"", &quoted(model)),
         Some(text) => with_model(text, model).ok_or_else(|| ConfigError::NotWritten {
             path: file.to_owned(),
+            what: "model".to_owned(),
             line: format!("model = {}", quoted(model)),
         })?,
     };

@@ -1,6 +1,8 @@
 //! A command, what the sandbox opens for it alone, and how it ended.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 
 use crate::protocol::effect::HostRule;
 use crate::protocol::need::Need;
@@ -45,7 +47,8 @@ impl Opens {
                 Need::Host(host) => opens.hosts.push(host.clone()),
                 Need::Port(port) => opens.ports.push(*port),
                 Need::Unconfined => opens.unconfined = true,
-                Need::Read(_) | Need::Write(_) | Need::Command(_) | Need::Tool(_) | Need::Unknown(_) => {}
+                Need::Read(_) | Need::Write(_) | Need::Command(_) => {}
+                Need::Tool(_) | Need::Confirm(_) | Need::Unknown(_) => {}
             }
         }
         opens
@@ -59,6 +62,17 @@ impl Opens {
         let unconfined = self.unconfined.then_some(Need::Unconfined);
         git.chain(hosts).chain(ports).chain(unconfined).map(|need| Cow::into_owned(need.name()))
     }
+}
+
+/// What a command is given that its caller talks with while it runs.
+#[derive(Debug)]
+pub struct Wires {
+    /// Its standard input.
+    pub input: OwnedFd,
+    /// Its standard output, of which nothing is captured.
+    pub output: OwnedFd,
+    /// Variables besides those every command has.
+    pub environment: BTreeMap<String, String>,
 }
 
 /// How a command ended.

@@ -139,4 +139,8 @@ pub trait Tool: Send + Sync {
 pub trait ToolSource: Send + Sync {
     /// The tools it offers now, or why there are none; the words are for people.
     async fn tools(&self) -> Result<Vec<Arc<dyn Tool>>, String>;
+
+    /// Keeps running what the source needs, such as a server, until `stop` fires; the arena calls it once for a session.
+    /// Default: it needs nothing.
+    async fn attend(&self, _stop: &CancellationToken) {}
 }

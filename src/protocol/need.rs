@@ -22,6 +22,8 @@ stored! {
         Port(u16),
         /// Calls a tool of a server, as `SERVER/TOOL`.
         Tool(String),
+        /// Calls a tool of a server that a person has to look at, as `SERVER/TOOL`: no rule about tools covers it.
+        Confirm(String),
         /// Changes what git keeps of the repository: commits, branches, the index.
         Git,
         /// Runs outside the sandbox.
@@ -41,7 +43,7 @@ impl Need {
     /// True when it leaves the sandbox: only a rule or a person that names it allows it.
     pub fn leaves_sandbox(&self) -> bool {
         match self {
-            Need::Host(_) | Need::Port(_) | Need::Unconfined | Need::Unknown(_) => true,
+            Need::Host(_) | Need::Port(_) | Need::Confirm(_) | Need::Unconfined | Need::Unknown(_) => true,
             Need::Read(_) | Need::Write(_) | Need::Command(_) | Need::Tool(_) | Need::Git => false,
         }
     }
@@ -65,11 +67,12 @@ impl Need {
             Need::Write(_) => Some(Risk::Write),
             Need::Command(_) | Need::Git | Need::Unconfined => Some(Risk::Execute),
             Need::Host(_) | Need::Port(_) => Some(Risk::Network),
-            Need::Tool(_) | Need::Unknown(_) => None,
+            Need::Tool(_) | Need::Confirm(_) | Need::Unknown(_) => None,
         }
     }
 
-    /// How a rule names it: `host:example.org`, `port:5432`, `tool:SERVER/TOOL`, `git`, `unconfined`.
+    /// How a rule names it: `host:example.org`, `port:5432`, `tool:SERVER/TOOL`,
+    /// `confirm:SERVER/TOOL`, `git`, `unconfined`.
     pub fn name(&self) -> Cow<'_, str> {
         match self {
             Need::Read(base) => format!("read:{}", base.path).into(),
@@ -78,6 +81,7 @@ impl Need {
             Need::Host(host) => format!("host:{host}").into(),
             Need::Port(port) => format!("port:{port}").into(),
             Need::Tool(tool) => format!("tool:{tool}").into(),
+            Need::Confirm(tool) => format!("confirm:{tool}").into(),
             Need::Git => "git".into(),
             Need::Unconfined => "unconfined".into(),
             Need::Unknown(unknown) => unknown.name().into(),

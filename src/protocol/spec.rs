@@ -15,7 +15,7 @@ use crate::protocol::stored::stored;
 pub use limits::{ANY_STEPS, Limits, RetrySpec};
 pub use place::{Consent, RolePlace, SandboxSpec, WorkspaceSpec};
 pub use policy::{Action, PermissionLevel, Policy, Rule};
-pub use tools::{Family, ToolSpec, is_chosen, names_tools};
+pub use tools::{Family, OF_A_SERVER, ToolSpec, is_chosen, names_tools};
 
 /// What a session is opened with: whole, so that a log explains itself without any other file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -44,7 +44,7 @@ use super::protected::ProtectedNames;
 use super::protected_snapshot;
 use super::proxy::{SystemWire, Wire};
 use super::{LocalError, Unconfined};
-use crate::ports::{Exec, ExecEnd, Files, Live, Opens, Sandbox};
+use crate::ports::{Exec, ExecEnd, Files, Live, Opens, Sandbox, Wires};
 use crate::protocol::Lane;
 use crate::protocol::spec::SandboxSpec;
 pub use child_stage::enter;
@@ -251,7 +251,7 @@ impl LocalSandbox {
             opens: Opens::default(),
         };
         // agon's own command: it connects to nothing, so it need not wait until the large folders are searched.
-        let end = self.run(exec, self.covers_of_sockets(), &Deaf, &CancellationToken::new()).await;
+        let end = self.run(exec, (self.covers_of_sockets(), None), &(), &CancellationToken::new()).await;
         let end = end.map_err(|why| match why.contains(mounts::UNCOVERED) {
             // Whoever asked says that it cannot be had.
             true => LocalError::Unfit(without_refused(&why)),
@@ -338,7 +338,7 @@ impl LocalSandbox {
     async fn run_in_a_copy(
         &self,
         exec: &Exec,
-        (plan, network): (&StagePlan, Option<&CallNetwork>),
+        (plan, network, wires): (&StagePlan, Option<&CallNetwork>, Option<&Wires>),
         started: Instant,
         live: &dyn Live,
         cancel: &CancellationToken,
@@ -348,7 +348,7 @@ impl LocalSandbox {
         loop {
             let is_single = self.holder.why_single().is_some();
             let holder = self.holder.get(&view.split, &view.held).await.map_err(refused)?;
-            let ended = match holder.call(plan).await {
+            let ended = match holder.call(plan, wires).await {
                 Ok((hold, door)) => {
                     network::beside(network, door, process::watch(exec, hold, started, live, cancel)).await
                 }
@@ -378,7 +378,7 @@ impl LocalSandbox {
     async fn run(
         &self,
         exec: Exec,
-        more: Vec<plan::Mount>,
+        (more, wires): (Vec<plan::Mount>, Option<Wires>),
         live: &dyn Live,
         cancel: &CancellationToken,
     ) -> Result<ExecEnd, String> {
@@ -392,8 +392,11 @@ impl LocalSandbox {
         let network = || CallNetwork::of(&exec, &self.options.wire, &self.view.origins, asks);
         let network = self.has_namespaces.then(network).transpose()?;
         let (network, live) = (network.as_ref(), &MaskedLive(live, network.as_ref()));
-        let plan = self.plan(&exec, &directory, more, network);
-        let mut end = match self.run_in_a_copy(&exec, (&plan, network), started, live, cancel).await {
+        let mut plan = self.plan(&exec, &directory, more, network);
+        let own = wires.iter().flat_map(|wires| &wires.environment);
+        plan.environment.extend(own.map(|(name, value)| (name.clone(), value.into())));
+        let planned = (&plan, network, wires.as_ref());
+        let mut end = match self.run_in_a_copy(&exec, planned, started, live, cancel).await {
             Ok(end) => match network {
                 Some(network) => network.told(end),
                 None => end,
@@ -466,7 +469,18 @@ impl Sandbox for LocalSandbox {
         if exec.opens.git && self.has_namespaces {
             return self.run_with_git(exec, sockets, live, cancel).await;
         }
-        self.run(exec, sockets, live, cancel).await
+        self.run(exec, (sockets, None), live, cancel).await
+    }
+
+    async fn converse(
+        &self,
+        exec: Exec,
+        wires: Wires,
+        live: &dyn Live,
+        cancel: &CancellationToken,
+    ) -> Result<ExecEnd, String> {
+        let sockets = self.searched_covers_of_sockets().await?;
+        self.run(exec, (sockets, Some(wires)), live, cancel).await
     }
 
     async fn close(&self) {
@@ -478,10 +492,4 @@ impl Sandbox for LocalSandbox {
 
 fn without_refused(why: &str) -> String {
     why.strip_prefix(launch::REFUSED).unwrap_or(why).to_owned()
-}
-
-struct Deaf;
-
-impl Live for Deaf {
-    fn push(&self, _: Lane, _: &str) {}
 }

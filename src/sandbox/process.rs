@@ -14,7 +14,7 @@ use tokio::process::{Child, Command};
 use tokio_util::sync::CancellationToken;
 
 use super::capture::Stream;
-use crate::ports::{Exec, ExecEnd, Live};
+use crate::ports::{Exec, ExecEnd, Live, Wires};
 use crate::protocol::Lane;
 
 /// How long a group may take to end after being asked politely.
@@ -43,16 +43,16 @@ pub trait Reach: Send {
 
 /// Runs `exec.command` with `sh -c` in `directory`, with nothing but `environment`.
 ///
-/// Standard input is empty. When the command ends, whatever it left running in its group is ended too.
+/// Without wires standard input is empty. When the command ends, whatever it left running in its group is ended too.
 pub async fn run(
     exec: &Exec,
     directory: &Path,
-    environment: &BTreeMap<String, String>,
+    (environment, wires): (&BTreeMap<String, String>, Option<Wires>),
     live: &dyn Live,
     cancel: &CancellationToken,
 ) -> Result<ExecEnd, String> {
     let started = Instant::now();
-    let group = Group::of(spawn(&exec.command, directory, environment)?)?;
+    let group = Group::of(spawn(&exec.command, directory, environment, wires)?)?;
     watch(exec, group, started, live, cancel).await
 }
 
@@ -103,15 +103,25 @@ enum Stopped {
     Cancelled,
 }
 
-fn spawn(command: &str, directory: &Path, environment: &BTreeMap<String, String>) -> Result<Child, String> {
+fn spawn(
+    command: &str,
+    directory: &Path,
+    environment: &BTreeMap<String, String>,
+    wires: Option<Wires>,
+) -> Result<Child, String> {
+    let (stdin, stdout, own) = match wires {
+        Some(wires) => (wires.input.into(), wires.output.into(), wires.environment),
+        None => (Stdio::null(), Stdio::piped(), BTreeMap::new()),
+    };
     Command::new("sh")
         .arg("-c")
         .arg(command)
         .current_dir(directory)
         .env_clear()
         .envs(environment)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
+        .envs(own)
+        .stdin(stdin)
+        .stdout(stdout)
         .stderr(Stdio::piped())
         .process_group(0)
         .kill_on_drop(true)

@@ -11,8 +11,7 @@ use std::path::Path;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::ports::{Exec, ExecEnd, Live, Opens, Sandbox};
-use crate::protocol::Lane;
+use crate::ports::{Exec, ExecEnd, Opens, Sandbox};
 pub use acts::ACTS;
 pub use stage::Stage;
 
@@ -87,7 +86,7 @@ pub async fn attempt(act: &Act, stage: &Stage, sandbox: &dyn Sandbox) -> Proof {
         opens: Opens::default(),
     };
     stage.forget();
-    let verdict = match sandbox.exec(exec, &Deaf, &CancellationToken::new()).await {
+    let verdict = match sandbox.exec(exec, &(), &CancellationToken::new()).await {
         Err(error) => Verdict::NotTried(error),
         Ok(end) => match (act.achieved)(stage, &end) {
             Some(what) => Verdict::Succeeded(what),
@@ -106,7 +105,7 @@ pub async fn opens_git(sandbox: &dyn Sandbox) -> Result<(), String> {
     let opens = Opens { git: true, ..Opens::default() };
     let exec =
         Exec { command: "true".to_owned(), cwd: String::new(), timeout_ms: TRY_MS, capture_cap: 1024, opens };
-    sandbox.exec(exec, &Deaf, &CancellationToken::new()).await.map(drop)
+    sandbox.exec(exec, &(), &CancellationToken::new()).await.map(drop)
 }
 
 fn places(act: &Act, stage: &Stage) -> Vec<String> {
@@ -116,10 +115,4 @@ fn places(act: &Act, stage: &Stage) -> Vec<String> {
         "tool_credentials" => stage.credentials().filter_map(folder).collect(),
         _ => Vec::new(),
     }
-}
-
-struct Deaf;
-
-impl Live for Deaf {
-    fn push(&self, _: Lane, _: &str) {}
 }

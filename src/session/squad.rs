@@ -14,8 +14,7 @@ use serde_json::Value;
 use crate::protocol::blueprint::lead_of;
 use crate::protocol::effect::{CheckOrder, Order};
 use crate::protocol::event::{
-    ArenaEvent, CodeProposed, InsightSurfaced, PlanStated, RoleFailed, SparkIgnited, TurnCause,
-    WorkJudged,
+    ArenaEvent, CodeProposed, InsightSurfaced, PlanStated, RoleFailed, SparkIgnited, TurnCause, WorkJudged,
 };
 use crate::protocol::spec::{Risk, RoleSpec};
 use crate::protocol::{EventRef, SparkId};

@@ -228,7 +228,7 @@ pub struct Use {
 impl Use {
     /// True when it may change the workspace.
     pub fn may_change(&self) -> bool {
-        self.risk.is_some_and(|risk| risk != Risk::Read)
+        self.risk.is_some_and(|risk| !matches!(risk, Risk::Read | Risk::Network))
     }
 
     /// True once it has its one end.

@@ -69,10 +69,10 @@ impl ModeRequest {
 pub fn limits(rest: &str) -> Result<Vec<String>, String> {
     match split(rest)? {
         (flags, "") if !flags.is_empty() => Ok(flags),
-        _ => {
-            Err("/limits expects flags: --max-tokens N, --max-usd DOLLARS, --max-seconds N, --max-steps N|none"
-                .to_owned())
-        }
+        _ => Err(
+            "/limits expects flags: --max-tokens N, --max-usd DOLLARS, --max-seconds N, --max-steps N|none"
+                .to_owned(),
+        ),
     }
 }
 

@@ -26,6 +26,7 @@ pub(crate) const FLOORS: &[(&str, u8)] = &[
     ("workspace", 3),
     ("teamcache", 3),
     ("library", 3),
+    ("mcp", 3),
     ("nats", 3),
     ("arena", 4),
     ("config", 5),

@@ -14,6 +14,7 @@ mod eventlog;
 mod host;
 mod house;
 mod litellm;
+mod mcp;
 mod projection;
 mod protocol;
 mod provider_anthropic;

@@ -3,7 +3,7 @@
 mod answers;
 mod disk;
 mod job;
-mod kit;
+pub(crate) mod kit;
 mod logs;
 mod models;
 mod order;

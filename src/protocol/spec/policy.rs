@@ -88,8 +88,12 @@ impl Rule {
     /// The rule that grants a call again: the same tool with the same needs. Where the needs do not say what the call is
     /// about, the very same call.
     pub fn granting(name: impl Into<String>, tool: &str, plan: &Plan) -> Self {
-        let speaks =
-            |need: &Need| !matches!(need, Need::Tool(_) | Need::Git | Need::Unconfined | Need::Unknown(_));
+        let speaks = |need: &Need| {
+            !matches!(
+                need,
+                Need::Tool(_) | Need::Confirm(_) | Need::Git | Need::Unconfined | Need::Unknown(_)
+            )
+        };
         Rule {
             tool: Some(glob_of(tool)),
             command: plan.command().map(glob_of),

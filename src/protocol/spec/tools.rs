@@ -97,10 +97,14 @@ pub fn is_chosen(list: &[String], tool: &ToolSpec) -> bool {
     })
 }
 
-/// True for an entry of such a list that names something: one of these tools, a family, or a pattern, whose tools may come
-/// later.
+/// What begins the names of tools of servers: `mcp__SERVER__TOOL`.
+pub const OF_A_SERVER: &str = "mcp__";
+
+/// True for an entry of such a list that names something: one of these tools, a family, or a pattern or a server's tool,
+/// which may come later.
 pub fn names_tools<'a>(entry: &str, mut tools: impl Iterator<Item = &'a ToolSpec>) -> bool {
-    Family::named(entry).is_some() || pattern(entry).is_some() || tools.any(|tool| tool.name == entry)
+    let may_come = entry.starts_with(OF_A_SERVER) || pattern(entry).is_some();
+    may_come || Family::named(entry).is_some() || tools.any(|tool| tool.name == entry)
 }
 
 fn pattern(entry: &str) -> Option<GlobMatcher> {

@@ -42,9 +42,16 @@ fn leave(done: Result<(), String>) -> ! {
 /// What comes with the order to carry out a call: its socket, and where its command writes.
 struct Call {
     socket: OwnedFd,
-    outputs: [OwnedFd; 2],
+    stdio: CallStdio,
     /// Where the sockets go out that listen in the call's network.
     door: OwnedFd,
+}
+
+/// What a call's command reads and writes.
+struct CallStdio {
+    outputs: [OwnedFd; 2],
+    /// Only for a command that is talked with.
+    input: Option<OwnedFd>,
 }
 
 /// Serves calls until agon is gone.
@@ -100,7 +107,7 @@ fn wait_for_an_order(running: &mut Vec<(OwnedFd, safe_fork::Child)>) -> bool {
 
 /// The next order; none when agon is gone.
 fn receive() -> Result<Option<Call>, String> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(5))];
     let (mut came, mut word) = (RecvAncillaryBuffer::new(&mut space), [0_u8]);
     let control = std::io::stdin();
     let read = rustix::io::retry_on_intr(|| {
@@ -113,7 +120,8 @@ fn receive() -> Result<Option<Call>, String> {
     });
     match (read.map(|read| read.bytes), fds.next(), fds.next(), fds.next(), fds.next()) {
         (Ok(1..), Some(socket), Some(stdout), Some(stderr), Some(door)) => {
-            Ok(Some(Call { socket, outputs: [stdout, stderr], door }))
+            let stdio = CallStdio { outputs: [stdout, stderr], input: fds.next() };
+            Ok(Some(Call { socket, stdio, door }))
         }
         (Ok(0), ..) => Ok(None),
         _ => Err("an order cannot be read".to_owned()),
@@ -134,13 +142,17 @@ fn read_held() -> Result<HeldPlan, String> {
 
 /// Carries out a call in a process of its own.
 fn serve(call: Call, plan: &HeldPlan) -> ! {
-    let Call { socket, outputs, door } = call;
+    let Call { socket, stdio, door } = call;
     // From here on the call's socket is this process's ear and mouth.
     let heard = rustix::stdio::dup2_stdin(&socket).map_err(|error| format!("it cannot be heard: {error}"));
     drop(socket);
-    leave(heard.and_then(|()| {
-        if plan.has_namespaces { be_outer(plan, outputs, door) } else { be_guard(plan, outputs) }
-    }))
+    leave(
+        heard.and_then(
+            |()| {
+                if plan.has_namespaces { be_outer(plan, stdio, door) } else { be_guard(plan, stdio) }
+            },
+        ),
+    )
 }
 
 #[expect(
@@ -169,7 +181,7 @@ fn own_namespaces() -> Result<(), String> {
 }
 
 /// Makes the namespaces of a call and waits for the first process in them.
-fn be_outer(plan: &HeldPlan, outputs: [OwnedFd; 2], door: OwnedFd) -> Result<(), String> {
+fn be_outer(plan: &HeldPlan, stdio: CallStdio, door: OwnedFd) -> Result<(), String> {
     end_with_parent()?;
     let mut wanted = UnshareFlags::NEWPID
         | UnshareFlags::NEWNET
@@ -182,8 +194,8 @@ fn be_outer(plan: &HeldPlan, outputs: [OwnedFd; 2], door: OwnedFd) -> Result<(),
         return Ok(());
     }
     let failed = |error: std::io::Error| format!("the first process cannot be started: {error}");
-    let Some(init) = safe_fork::fork().map_err(failed)? else { leave(be_init(plan, outputs, door)) };
-    drop((outputs, door));
+    let Some(init) = safe_fork::fork().map_err(failed)? else { leave(be_init(plan, stdio, door)) };
+    drop((stdio, door));
     tell(&format!("pid {}", init.pid()));
     init.join().map(|_| ()).map_err(|error| format!("the first process cannot be waited for: {error}"))
 }
@@ -218,7 +230,7 @@ fn yield_memory() {
 
 /// The first process in a call's namespaces: builds the view, gives up every right, starts the command and buries the
 /// dead until it ends. Its own end is the end of everything in the namespace.
-fn be_init(held: &HeldPlan, outputs: [OwnedFd; 2], door: OwnedFd) -> Result<(), String> {
+fn be_init(held: &HeldPlan, stdio: CallStdio, door: OwnedFd) -> Result<(), String> {
     let system = |what: &str, error: rustix::io::Errno| format!("{what}: {error}");
     end_with_parent()?;
     // A session of its own: no terminal to type into, and a group the parent can signal.
@@ -232,7 +244,7 @@ fn be_init(held: &HeldPlan, outputs: [OwnedFd; 2], door: OwnedFd) -> Result<(), 
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .map_err(|e| system("dumpable", e))?;
     confine::confine(held, &plan.layers().collect::<Vec<_>>())?;
-    let child = begin(command(held, &plan, outputs))?;
+    let child = begin(command(held, &plan, stdio))?;
     match wait_for(child)? {
         Some(status) => tell(&words(status)),
         None => tell("failed the parent is gone"),
@@ -242,12 +254,12 @@ fn be_init(held: &HeldPlan, outputs: [OwnedFd; 2], door: OwnedFd) -> Result<(), 
 
 /// Where namespaces are refused: one process that takes rights from itself, starts the command in a group of its
 /// own, and ends whatever the command leaves behind, which all falls to it.
-fn be_guard(held: &HeldPlan, outputs: [OwnedFd; 2]) -> Result<(), String> {
+fn be_guard(held: &HeldPlan, stdio: CallStdio) -> Result<(), String> {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|error| format!("subreaper: {error}"))?;
     let plan = read_plan()?;
     confine::confine(held, &[])?;
-    let mut command = command(held, &plan, outputs);
+    let mut command = command(held, &plan, stdio);
     command.process_group(0);
     let child = begin(command)?;
     tell(&format!("pid {}", child.as_raw_nonzero()));
@@ -260,13 +272,14 @@ fn be_guard(held: &HeldPlan, outputs: [OwnedFd; 2]) -> Result<(), String> {
     Ok(())
 }
 
-fn command(held: &HeldPlan, plan: &StagePlan, outputs: [OwnedFd; 2]) -> Command {
+fn command(held: &HeldPlan, plan: &StagePlan, stdio: CallStdio) -> Command {
     let mut command = Command::new(&held.shell);
-    let [stdout, stderr] = outputs.map(Stdio::from);
+    let [stdout, stderr] = stdio.outputs.map(Stdio::from);
+    let stdin = stdio.input.map_or_else(Stdio::null, Stdio::from);
     let arguments = [OsString::from("-c"), OsString::from(&plan.command)];
     command.args(arguments).current_dir(&plan.cwd).env_clear().envs(&held.environment);
     command.envs(&plan.environment);
-    command.arg0("sh").stdin(Stdio::null()).stdout(stdout).stderr(stderr);
+    command.arg0("sh").stdin(stdin).stdout(stdout).stderr(stderr);
     command
 }
 

@@ -16,6 +16,7 @@ use tokio::net::unix::pipe::Receiver;
 use super::child_stage::ENTRY;
 use super::door::Door;
 use super::plan::{HeldPlan, StagePlan};
+use crate::ports::Wires;
 use crate::sandbox::process::{Output, Reach};
 
 /// What stands before the reason why the machine refuses it.
@@ -64,8 +65,8 @@ impl Holder {
         }
     }
 
-    /// Begins a call and hands it its plan. An error is [`LOST`], or one of this process.
-    pub async fn call(&self, plan: &StagePlan) -> Result<(Hold, Door), String> {
+    /// Begins a call and hands it its plan; one with wires talks over them. An error is [`LOST`], or one of this process.
+    pub async fn call(&self, plan: &StagePlan, wires: Option<&Wires>) -> Result<(Hold, Door), String> {
         let cannot = |error: std::io::Error| format!("{REFUSED}it cannot be started: {error}");
         let text = serde_json::to_vec(plan);
         let text = text.map_err(|error| format!("{REFUSED}its plan cannot be written: {error}"))?;
@@ -75,12 +76,15 @@ impl Holder {
         let (stderr, to_stderr) = std::io::pipe().map_err(cannot)?;
         let outputs = [OwnedFd::from(stdout), OwnedFd::from(stderr)].map(output);
         let [stdout, stderr] = outputs;
-        let outputs = [Some(stdout.map_err(cannot)?), Some(stderr.map_err(cannot)?)];
+        let stdout = Some(stdout.map_err(cannot)?).filter(|_| wires.is_none());
+        let outputs = [stdout, Some(stderr.map_err(cannot)?)];
         let (socket, door) = (listening(ours).map_err(cannot)?, Door::new(door).map_err(cannot)?);
         let mut hold =
             Hold { inner: None, socket, outputs, said: Vec::new(), is_over: false, was_ended: false };
-        let fds = [theirs.as_fd(), to_stdout.as_fd(), to_stderr.as_fd(), to_door.as_fd()];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+        let writes_to = wires.map_or(to_stdout.as_fd(), |wires| wires.output.as_fd());
+        let mut fds = vec![theirs.as_fd(), writes_to, to_stderr.as_fd(), to_door.as_fd()];
+        fds.extend(wires.map(|wires| wires.input.as_fd()));
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(5))];
         let mut sent = SendAncillaryBuffer::new(&mut space);
         sent.push(SendAncillaryMessage::ScmRights(&fds));
         let order = [IoSlice::new(b"c")];

@@ -174,14 +174,17 @@ fn by_level(rights: &Rights<'_>, tool: &str, plan: &Plan) -> Ruling {
         Risk::Read => (Action::Allow, "default: reading is allowed"),
         _ => match is_free(rights, tool, plan) {
             Some(rule) => (Action::Allow, rule),
-            None => (Action::Ask, question(risk, rights)),
+            None => (Action::Ask, question(risk, rights, plan)),
         },
     };
     default(action, rule, Line::Level)
 }
 
-fn question(risk: Risk, rights: &Rights<'_>) -> &'static str {
+fn question(risk: Risk, rights: &Rights<'_>, plan: &Plan) -> &'static str {
     match risk {
+        _ if plan.needs.iter().any(|need| matches!(need, Need::Tool(_))) => {
+            "default: tools of servers are asked about"
+        }
         Risk::Write => "default: writing is asked about",
         Risk::Network => "default: the network is asked about",
         _ if rights.level == PermissionLevel::Auto && !rights.shelter.confines => {
@@ -200,7 +203,7 @@ fn is_free(rights: &Rights<'_>, tool: &str, plan: &Plan) -> Option<&'static str>
         Need::Command(_) | Need::Git => rights.shelter.confines,
         // Named by a rule, or it is asked about.
         Need::Host(_) | Need::Port(_) | Need::Unconfined => opens(rights, tool, plan).is_empty(),
-        Need::Tool(_) | Need::Unknown(_) => false,
+        Need::Tool(_) | Need::Confirm(_) | Need::Unknown(_) => false,
     };
     let has_command = plan.command().is_some();
     let confined = (has_command || edits) && plan.needs.iter().all(is_confined);

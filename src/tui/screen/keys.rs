@@ -104,11 +104,13 @@ fn at_once(first: Event) -> Vec<Event> {
 /// The direction of a bare arrow up or down.
 fn turned(event: &Event) -> Option<MouseEventKind> {
     match event {
-        Event::Key(KeyEvent { code, modifiers: KeyModifiers::NONE, kind: KeyEventKind::Press, .. }) => match code {
-            KeyCode::Up => Some(MouseEventKind::ScrollUp),
-            KeyCode::Down => Some(MouseEventKind::ScrollDown),
-            _ => None,
-        },
+        Event::Key(KeyEvent { code, modifiers: KeyModifiers::NONE, kind: KeyEventKind::Press, .. }) => {
+            match code {
+                KeyCode::Up => Some(MouseEventKind::ScrollUp),
+                KeyCode::Down => Some(MouseEventKind::ScrollDown),
+                _ => None,
+            }
+        }
         _ => None,
     }
 }
@@ -124,7 +126,8 @@ fn wheeled(events: Vec<Event>) -> Vec<Event> {
     let all: Option<Vec<MouseEventKind>> = events.iter().map(turned).collect();
     match all.filter(|all| all.len() > 1) {
         Some(all) => {
-            let turn = |kind| Event::Mouse(MouseEvent { kind, column: 0, row: 0, modifiers: KeyModifiers::NONE });
+            let turn =
+                |kind| Event::Mouse(MouseEvent { kind, column: 0, row: 0, modifiers: KeyModifiers::NONE });
             all.into_iter().map(turn).collect()
         }
         None => events,
@@ -186,7 +189,8 @@ mod tests {
         let other = vec![key(KeyCode::Up), key(KeyCode::Enter)];
         assert_eq!(wheeled(other.clone()), other);
         let turned = wheeled(vec![key(KeyCode::Down); 3]);
-        let is_down = |event: &Event| matches!(event, Event::Mouse(wheel) if arrow(wheel.kind).code == KeyCode::Down);
+        let is_down =
+            |event: &Event| matches!(event, Event::Mouse(wheel) if arrow(wheel.kind).code == KeyCode::Down);
         assert!(turned.len() == 3 && turned.iter().all(is_down), "{turned:?}");
     }
 

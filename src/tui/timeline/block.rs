@@ -172,9 +172,7 @@ impl<'a> Page<'a> {
             ItemKind::ToolCall { part, end } => self.tool_call(item, part, self.scene.known(end)),
             ItemKind::Approval { answer, .. } => self.approval(item, self.scene.known(answer)),
             ItemKind::End { work_ms } => self.told(item.source, |one| self.turn_end(one, work_ms)),
-            ItemKind::Resumed { left } => {
-                self.told_of((item.source, left), |one| self.telling(item, one))
-            }
+            ItemKind::Resumed { left } => self.told_of((item.source, left), |one| self.telling(item, one)),
             ItemKind::Prompt | ItemKind::Event => self.told(item.source, |one| self.telling(item, one)),
         }
     }

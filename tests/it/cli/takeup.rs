@@ -336,10 +336,11 @@ fn a_failure_that_repeats_itself_is_told_once() {
 #[test]
 fn a_resume_says_what_was_in_the_middle_and_what_happens_now() {
     let first = std::sync::atomic::AtomicBool::new(true);
-    let server = Server::start(move |_: &Value, _| match first.swap(false, std::sync::atomic::Ordering::SeqCst) {
-        true => Reply::text("never said").stall_after(0),
-        false => Reply::text("hello"),
-    });
+    let server =
+        Server::start(move |_: &Value, _| match first.swap(false, std::sync::atomic::Ordering::SeqCst) {
+            true => Reply::text("never said").stall_after(0),
+            false => Reply::text("hello"),
+        });
     let env = Env::new();
     let url = server.url();
     env.config(&format!(

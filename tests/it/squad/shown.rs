@@ -324,7 +324,10 @@ fn a_recorded_run_that_no_longer_fits_is_told_before_its_squad_calls_a_model() {
                 and calls its models\n";
     let lines: Vec<&str> = resumed.stderr.split_inclusive('\n').collect();
     assert!(lines[0].starts_with("warning: UNCONFINED: ") && lines[2] == told, "{resumed}");
-    assert!(lines[1].starts_with("resumed: coordinator was waiting for approval of recorded run"), "{resumed}");
+    assert!(
+        lines[1].starts_with("resumed: coordinator was waiting for approval of recorded run"),
+        "{resumed}"
+    );
     assert_eq!((resumed.code, server.requests().len()), (0, 2 * CALLS), "{resumed}");
     let cache = "a recorded run was not used and this one is not stored: the workspace was changed by another process";
     assert!(resumed.stderr.contains(&format!("cache    {cache}\n")), "{resumed}");

@@ -146,7 +146,8 @@ fn agents_go_on_while_nobody_reads_the_screen() {
     terminal.hold(false);
     terminal.wait_for("── done");
     let projects = || std::fs::read_dir(env.temporary()).unwrap().flatten();
-    let projects = || projects().filter(|one| one.file_name().to_string_lossy().starts_with("agon-demo-")).count();
+    let projects =
+        || projects().filter(|one| one.file_name().to_string_lossy().starts_with("agon-demo-")).count();
     assert_eq!(projects(), 1, "the demo's project is there while its screen is");
     terminal.press("\x04");
     assert_eq!((terminal.end(), projects()), (0, 0), "and goes with it");

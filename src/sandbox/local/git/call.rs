@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::mounts::NO_LAYER;
 use super::super::plan::{Mount, MountKind};
-use super::super::{Deaf, LocalSandbox, tmp};
+use super::super::{LocalSandbox, tmp};
 use super::place::GitPlace;
 use super::scan::{self, Change, Layer, Mark};
 use super::{keep, settings};
@@ -88,7 +88,7 @@ impl LocalSandbox {
         let git = blocking(move || GitCall::begin(place, &scratch)).await?;
         let git = Arc::new(git);
         let mounts = [vec![git.mount()], sockets].concat();
-        let mut end = self.run(exec, mounts.clone(), live, cancel).await.inspect_err(|why| {
+        let mut end = self.run(exec, (mounts.clone(), None), live, cancel).await.inspect_err(|why| {
             if let Some((_, layer)) = why.split_once(NO_LAYER) {
                 let _ = self.no_layers.set(format!("{NO_LAYER}{layer}"));
             }
@@ -119,7 +119,8 @@ impl LocalSandbox {
             "BISECT_LOG" => return Vec::new(),
             _ => "the rebase",
         };
-        let ended = self.run(own(ABORT.to_owned()), mounts.to_vec(), &Deaf, &CancellationToken::new()).await;
+        let ended =
+            self.run(own(ABORT.to_owned()), (mounts.to_vec(), None), &(), &CancellationToken::new()).await;
         let is_over = ended.is_ok_and(|end| end.exit == Some(0));
         let how = if is_over { "was aborted" } else { "could not be aborted" };
         vec![format!("{what} stopped before its end and {how}: it cannot be continued in a later call")]
@@ -145,7 +146,7 @@ impl LocalSandbox {
             let index = index.as_ref().and_then(|file| file.path().file_name());
             let command = self.connected(&layer, index)?;
             let exec = own(command);
-            let end = self.run(exec, Vec::new(), &Deaf, &CancellationToken::new()).await?;
+            let end = self.run(exec, (Vec::new(), None), &(), &CancellationToken::new()).await?;
             if end.exit != Some(0) {
                 return Err(format!(
                     "objects are missing: {}",
