@@ -260,7 +260,11 @@ impl Handlers {
             Ok(_) if cancel.is_cancelled() => {
                 failed(FailStatus::Cancelled, "reading was cancelled".to_owned())
             }
-            read => or_failed(read.map(OutcomeBody::MentionExpanded)),
+            Ok((mut read, parts)) => {
+                read.parts = self.kept(parts, &mut read.text).await;
+                OutcomeBody::MentionExpanded(read)
+            }
+            Err(words) => failed(FailStatus::Failed, words),
         }
     }
 
