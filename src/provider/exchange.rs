@@ -180,8 +180,11 @@ impl<A: Incoming> Exchange<'_, A> {
                 Err(failed) => return Err(failed),
             }
         }
-        if self.answer.progress().is_closed {
-            body.drain().await;
+        // llama-cpp-python gives up an answer like that when the next request comes.
+        if self.answer.progress().is_closed && !body.drain().await && self.answer.progress().end.is_none() {
+            let hint = "if another call ended it, set `concurrent_calls = 1` of the provider";
+            let what = "broke off in the middle of the answer";
+            return Err(self.endpoint.peer.failed(ErrorKind::Network, what, hint));
         }
         if !self.answer.progress().has_finished()
             && let Some(rest) = decoder.finish()
@@ -241,6 +244,16 @@ impl<A: Incoming> Exchange<'_, A> {
 
     fn no_answer(&self, body: &Body<'_>, first: &[u8]) -> ModelFailed {
         let what = match (body.content_type(), String::from_utf8_lossy(first)) {
+            // llama-cpp-python does that where the input is larger than its window.
+            (kind, text) if text.trim().is_empty() && kind.contains("event-stream") => {
+                let hint =
+                    "its own log says why: the input may not fit its window (set `context` of the model)";
+                return self.endpoint.peer.failed(
+                    ErrorKind::BadResponse,
+                    "ended its stream before the first word",
+                    hint,
+                );
+            }
             (_, text) if text.trim().is_empty() => "answered nothing at all".to_owned(),
             (kind, text) if text.trim_start().starts_with('<') => {
                 format!("answered an HTML page (`{kind}`) instead of a {}", A::CALLED)

@@ -253,10 +253,17 @@ impl Body<'_> {
         self.endpoint.peer.failed(ErrorKind::BadResponse, &what, "try again")
     }
 
-    /// Reads on to the end if it is near, so that the connection can be used again.
-    pub async fn drain(&mut self) {
-        let rest = async { while let Ok(Some(_)) = self.response.chunk().await {} };
-        let _ = tokio::time::timeout(DRAIN, rest).await;
+    /// Reads on to the end if it is near, so that the connection can be used again; false where it breaks instead.
+    pub async fn drain(&mut self) -> bool {
+        let rest = async {
+            loop {
+                match self.response.chunk().await {
+                    Ok(Some(_)) => {}
+                    ended => return ended.is_ok(),
+                }
+            }
+        };
+        tokio::time::timeout(DRAIN, rest).await.unwrap_or(true)
     }
 
     fn header(&self, name: &str) -> Option<String> {

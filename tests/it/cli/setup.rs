@@ -260,6 +260,9 @@ fn what_ships_with_agon_is_shown_without_a_key() {
     let shown = Env::new().run(&["models", "show", "openai/gpt-5"]);
     assert!(shown.code == 0 && shown.stdout.contains("$1.25 in, $10.00 out"), "{shown}");
     assert!(shown.stderr.contains("`OPENAI_API_KEY` is not set"), "{shown}");
+    for ability in ["tools          yes (shipped table", "images         yes (shipped table"] {
+        assert!(shown.stdout.contains(ability), "{shown}");
+    }
     let recorded = Env::new().run(&["models", "show", "log/latest"]);
     assert!(recorded.code == 2 && recorded.stderr.contains("`log/latest` is no model"), "{recorded}");
 }
