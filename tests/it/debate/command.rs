@@ -165,7 +165,7 @@ fn bad_input_is_bad_usage_and_names_what_is_wrong() {
         (vec!["debate", "x", "--moderator", "reviewer"], "`reviewer` does work in sessions and squads"),
         (
             vec!["debate", "x", "--personas", "pragmatist,oops"],
-            "oops.md` cannot be used: line 2: `description` is",
+            "oops.md` cannot be used: line 2: a list that",
         ),
         (
             vec!["debate", "x", "--with-model", "pragmatist=mock/a", "--with-model", "pragmatist=mock/b"],

@@ -1,4 +1,4 @@
-//! Refuses words of a private English in what a person or a model reads: help, errors, screens, personas, schemas.
+//! Refuses words of a private English in what a person or a model reads: help, errors, screens, personas, schemas, pages.
 
 use super::source::strings;
 use super::{Source, files, none_broken, package, snippet, sources};
@@ -48,7 +48,9 @@ fn broken(path: &str, texts: Vec<(usize, String)>) -> Vec<String> {
 #[test]
 fn what_people_and_models_read_is_plain_english() {
     let mut found: Vec<String> = sources("src").iter().flat_map(check_source).collect();
-    for path in ["src", "personas"].into_iter().flat_map(|folder| files(&package().join(folder))) {
+    let pages = files(&package().join("docs")).into_iter().chain(["README.md".to_owned()]);
+    let rest = ["src", "personas"].into_iter().flat_map(|folder| files(&package().join(folder)));
+    for path in rest.chain(pages) {
         if [".md", ".toml", ".json"].iter().any(|ending| path.ends_with(ending)) {
             let text = std::fs::read_to_string(package().join(&path)).unwrap();
             let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.to_owned())).collect();
