@@ -111,14 +111,14 @@ fn the_newest_session_is_found_without_opening_the_others() {
     assert!(list <= SESSIONS, "{list} opens of logs for {SESSIONS} rows");
 }
 
-/// A log as the program of format 1 left it: each line of that version, in the chain of that version.
-fn older(log: &[u8]) -> Vec<u8> {
+/// A log with other text in each line, in the chain of this format.
+fn rewritten(log: &[u8], format: u64, (from, to): (&str, &str)) -> Vec<u8> {
     let text = String::from_utf8(log.to_vec()).unwrap();
     let id = root_session(text.lines().next().unwrap().as_bytes()).unwrap();
-    let (mut link, mut made) = (Link::root_in(1, &id), Vec::new());
+    let (mut link, mut made) = (Link::root_in(format, &id), Vec::new());
     for line in text.lines() {
         // What is left of a line without its link.
-        let body = line[..line.rfind(",\"h\":").unwrap()].replacen("\"v\":2", "\"v\":1", 1);
+        let body = line[..line.rfind(",\"h\":").unwrap()].replacen(from, to, 1);
         link = link.next(body.as_bytes());
         made.extend(body.as_bytes());
         link.close(&mut made);
@@ -133,7 +133,8 @@ fn a_session_of_an_older_agon_is_named_so_everywhere_and_passed_over() {
     let name = |log: &Path| log.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
     let newest = all.iter().max_by_key(|log| name(log)).unwrap();
     let id = name(newest);
-    std::fs::write(newest, older(&std::fs::read(newest).unwrap())).unwrap();
+    let older = rewritten(&std::fs::read(newest).unwrap(), 1, ("\"v\":2", "\"v\":1"));
+    std::fs::write(newest, older).unwrap();
     let list = env.run(&["sessions"]);
     let rows: Vec<&str> = list.stdout.lines().filter(|line| line.contains("older agon")).collect();
     assert!(rows.len() == 1 && rows[0].contains(&id[id.len() - 6..]), "{list}");
@@ -159,4 +160,26 @@ fn a_session_of_an_older_agon_is_named_so_everywhere_and_passed_over() {
         assert!(ran.code != 0 && ran.to_string().contains(words), "{arguments:?}: {ran}");
         assert!(!ran.to_string().contains("DAMAGED"), "{arguments:?}: {ran}");
     }
+}
+
+#[test]
+fn a_known_event_with_broken_data_is_damage_to_a_list_and_to_verify() {
+    let env = place();
+    let log = &logs(&env)[3];
+    let id = log.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+    let broken = rewritten(
+        &std::fs::read(log).unwrap(),
+        2,
+        ("\"prompt_given\",\"data\":{\"text\":", "\"prompt_given\",\"data\":{\"text\":3,\"texts\":"),
+    );
+    std::fs::write(log, broken).unwrap();
+    let verified = env.run(&["verify", &id]);
+    assert!(verified.code == 5 && verified.stdout.contains("DAMAGED"), "{verified}");
+    assert!(verified.stdout.contains("cannot be understood"), "{verified}");
+    let resumed = env.run(&["resume", &id]);
+    assert!(resumed.code == 5 && !resumed.to_string().contains("newer"), "{resumed}");
+    let list = env.run(&["sessions", "--json"]);
+    let rows: serde_json::Value = serde_json::from_str(&list.stdout).unwrap();
+    let row = rows.as_array().unwrap().iter().find(|row| row["id"] == id.as_str()).unwrap();
+    assert!(row["fault"].as_str().is_some_and(|fault| fault.contains("cannot be understood")), "{row}");
 }

@@ -23,8 +23,10 @@ const REFUSED: &[&str] = &[
 
 /// The refused words of `text`, as whole words.
 fn refused(text: &str) -> Vec<&'static str> {
+    // A name in code is one word, whatever it is made of.
+    let of_a_word = |c: char| c.is_alphanumeric() || c == '_';
     let only_words: String =
-        text.chars().map(|c| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { ' ' }).collect();
+        text.chars().map(|c| if of_a_word(c) { c.to_ascii_lowercase() } else { ' ' }).collect();
     let spaced = format!(" {} ", only_words.split_whitespace().collect::<Vec<_>>().join(" "));
     REFUSED.iter().copied().filter(|word| spaced.contains(&format!(" {word} "))).collect()
 }
