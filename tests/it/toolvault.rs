@@ -66,7 +66,7 @@ impl Bench {
     }
 
     fn context(&self) -> RunContext<'_> {
-        RunContext { sandbox: &self.sandbox, hosts: &[], live: &Silent, cancel: &self.cancel }
+        RunContext { sandbox: &self.sandbox, hosts: &[], live: &Silent, cancel: &self.cancel, background: &() }
     }
 
     fn call(&self, tool: &str, args: Value) -> ToolCall {

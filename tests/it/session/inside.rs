@@ -98,7 +98,7 @@ fn a_question_waits_for_a_person_also_after_a_restart_and_its_answer_is_the_resu
 fn an_interrupt_withdraws_a_question() {
     let mut world = open();
     world.model_says(calls(&[("ask_user", json!({"question": "which?"}))]));
-    let decided = world.give(ArenaEvent::InterruptRequested(InterruptRequested { spark: None }));
+    let decided = world.give(ArenaEvent::InterruptRequested(InterruptRequested { spark: None, call: None }));
     assert_eq!(kinds(&decided), ["call_cancelled", "tool_refused", "spark_completed", "turn_closed"]);
     world.check();
     world.every_use_ends_once();
