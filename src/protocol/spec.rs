@@ -15,7 +15,7 @@ use crate::protocol::message::{Effort, Structured, Usage};
 use crate::protocol::stored::stored;
 pub use limits::{ANY_STEPS, Budget, Limits, RetrySpec, SubagentLimits};
 pub use place::{Consent, RolePlace, SandboxSpec, WorkspaceSpec};
-pub use policy::{Action, PermissionLevel, Policy, Rule};
+pub use policy::{Action, DeniedPath, DeniedPaths, PermissionLevel, Policy, Rule};
 pub use tools::{Family, OF_A_SERVER, ToolSpec, is_chosen, names_tools};
 
 /// What a session is opened with: whole, so that a log explains itself without any other file.

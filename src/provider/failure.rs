@@ -325,7 +325,11 @@ impl Report {
 }
 
 /// Published words of a refusal, and what a person can do. The first row counts.
-const HINTS: [(&[&str], &str); 5] = [
+const HINTS: [(&[&str], &str); 6] = [
+    (
+        &["editor-version header"],
+        "set `headers` of the provider: `Editor-Version` and `Copilot-Integration-Id`",
+    ),
     (&["only supported in v1/responses"], "set `kind = \"openai-responses\"` of the provider"),
     (
         &["only supported in v1/chat/completions", "not supported in v1/responses", "with the responses api"],

@@ -245,7 +245,8 @@ pub fn told_of_closed(end: &ExecEnd, git: impl FnOnce() -> Option<String>, read_
     let is_closed = |line: &&str| line.contains("Read-only file system");
     let is_git = |line: &str| line.contains(".git/") || line.contains(".git'");
     let names_git = lines().filter(is_closed).any(is_git);
-    if lines().any(|line| line.starts_with("fatal: not a git repository")) {
+    let is_unseen = ["fatal: not a git repository", "error: unable to normalize alternate object path"];
+    if lines().any(|line| is_unseen.iter().any(|words| line.starts_with(words))) {
         return git().iter().map(|why| noted(why)).collect();
     }
     if end.exit == Some(0) && !names_git {
@@ -283,8 +284,8 @@ pub fn told_of_hidden(end: &ExecEnd, found: &FoundPaths) -> Option<String> {
     let met =
         masked.filter(|_| !refused.is_empty()).filter(is_met).max_by_key(|path| path.as_os_str().len())?;
     Some(noted(&format!(
-        "`{}` is hidden from commands, because files with such names hold secrets (`agon config show` lists the names \
-         under `names.secret`); ask the user for what you need of it",
+        "`{}` is hidden from commands, because files with such names hold secrets (setting `names.secret`; \
+         `names.except` leaves a name out); ask the user for what you need of it",
         shown(met)
     )))
 }

@@ -15,7 +15,7 @@ use super::state::{Conversation, Item, OfferedTool, Spark};
 const MOST_COMPACTIONS: u32 = 8;
 
 /// Tokens below which a window is offered the tools of files and commands only, unless others are named.
-const SMALL: u64 = 16_000;
+pub(super) const SMALL: u64 = 16_000;
 
 const ORDER_FOR_SUMMARY: &str = "The conversation above no longer fits and will be replaced by what you write \
 now. Write a summary for yourself, without calling tools: the task and every rule or wish the person stated, \

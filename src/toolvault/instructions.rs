@@ -10,7 +10,7 @@ use crate::ports::{FileError, Files, ToolEnd};
 use crate::protocol::event::PathBase;
 use crate::protocol::expand::hex;
 use crate::protocol::names::INSTRUCTION_FILES;
-use crate::session::policy::DeniedPaths;
+use crate::protocol::spec::DeniedPaths;
 
 /// Bytes of one that are read; a longer one is named.
 const MAX: u64 = 16 * 1024;

@@ -29,6 +29,15 @@ pub struct BackgroundEnded {
 }
 
 impl BackgroundEnded {
+    /// How it ended, with what it printed last.
+    pub fn words(&self) -> String {
+        let how = format!("{}, after {} s", self.how, self.ms / 1000);
+        match self.output.trim() {
+            "" => how,
+            output => format!("{how}. It printed last:\n{output}"),
+        }
+    }
+
     /// One that printed nothing.
     pub fn of(tool_use: ToolUse) -> Self {
         let (how, output, notes) = (String::new(), String::new(), Vec::new());

@@ -92,6 +92,16 @@ fn is_left_out(request: &Request, name: &str) -> bool {
 }
 
 /// What the output limit is called: as the host calls it, or by the other name where the model refuses that one.
+/// GitHub Copilot counts what a person asks for and not what follows a tool's result, and wants to know of pictures.
+pub(super) fn copilot_headers(request: &Request, body: &[u8]) -> Vec<(&'static str, &'static str)> {
+    let follows = request.messages.last().is_some_and(|last| last.role == Role::Tool);
+    let mut headers = vec![("x-initiator", if follows { "agent" } else { "user" })];
+    if memchr::memmem::find(body, b"\"type\":\"image_url\"").is_some() {
+        headers.push(("copilot-vision-request", "true"));
+    }
+    headers
+}
+
 fn limit_name(request: &Request, dialect: &Dialect) -> &'static str {
     if is_left_out(request, dialect.max_output) {
         other_limit(dialect.max_output)

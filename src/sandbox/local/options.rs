@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::plan::Limits;
+use crate::protocol::spec::DeniedPath;
 use crate::sandbox::protected::ProtectedNames;
 use crate::sandbox::proxy::{SystemWire, Wire};
 
@@ -12,8 +13,8 @@ use crate::sandbox::proxy::{SystemWire, Wire};
 pub struct LocalOptions {
     /// The program that becomes the sandbox: one whose `main` begins with [`enter`].
     pub program: PathBuf,
-    /// Globs of the files that cannot be read inside, relative to the workspace.
-    pub secrets: Vec<String>,
+    /// The files that cannot be read inside.
+    pub secrets: Vec<DeniedPath>,
     /// The names that no command changes.
     pub protected: ProtectedNames,
     /// True for a workspace that commands cannot change.
