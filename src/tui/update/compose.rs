@@ -5,7 +5,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use crate::projection::phrases;
 use crate::projection::transcript::ItemKind;
 use crate::projection::{safe_text, typed};
-use crate::protocol::Command;
+use crate::protocol::{CallId, Command};
 
 use super::{approve, browse, overlay, pick, rewind};
 use crate::tui::keys::Do;

@@ -108,8 +108,8 @@ fn an_interrupt_withdraws_a_question() {
 fn a_small_window_is_offered_files_and_commands_unless_more_is_named() {
     let named = |list: &[&str]| Some(list.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
     for (context, tools, expected) in [
-        (20_000, None, vec!["look", "put", "run", "ask_user", "spawn", "todo"]),
-        (8_000, None, vec!["look", "put", "run"]),
+        (20_000, None, vec!["look", "put", "run", "ask_user", "bash_stop", "spawn", "todo"]),
+        (8_000, None, vec!["look", "put", "run", "bash_stop"]),
         (8_000, named(&["look", "plan"]), vec!["look", "ask_user", "todo"]),
     ] {
         let mut spec = spec_with_inside();
