@@ -16,7 +16,7 @@ use crate::config::{Config, ConfigError, Connection, ModelName};
 use crate::ports::{OfferedModel, Provider};
 use crate::protocol::event::{ErrorKind, ModelFailed, ModelReply};
 use crate::protocol::message::{Message, Params, Part, Pictures, Request, Role, Structured, ToolDecl};
-use crate::protocol::spec::Price;
+use crate::protocol::spec::{Price, TOOLS};
 
 /// How long a hosted service may take to list its models, and a server on this machine.
 const PATIENCE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(2));
@@ -181,6 +181,8 @@ pub fn facts(
     let max_output = own(written.max_output.is_some()).map(|source| (spec.max_output, source));
     let price = own(written.price.is_some()).and_then(|source| Some((spec.price?, source)));
     let images = own(written.images.is_some()).map(|source| (spec.images, source));
+    // No other model is in the table.
+    let tools = shipped.map(|month| (true, FactSource::Shipped(month)));
     let structured = own(written.structured.is_some()).map(|source| (spec.structured, source));
     Ok(ModelFacts {
         context: context.or(offered.context.map(|context| (context, guess))),
@@ -188,7 +190,7 @@ pub fn facts(
         price: price
             .or(offered.price.map(|price| (price, FactSource::Server)))
             .or(spec.price.map(|price| (price, FactSource::Assumed))),
-        tools: offered.tools.map(|can| (can, FactSource::Server)),
+        tools: offered.tools.map(|can| (can, FactSource::Server)).or(tools),
         images: images.or(offered.images.map(|can| (can, FactSource::Server))),
         thinks: offered.thinks.map(|can| (can, FactSource::Server)),
         structured: structured.or(Some((spec.structured, FactSource::Assumed))),
@@ -251,8 +253,10 @@ pub async fn try_model(config: &Config, name: &ModelName) -> Result<Trial, WireE
     };
     let begun = Instant::now();
     let mut reply = call(&*server, &request).await;
+    // A model that cannot call tools only talks: that is for the user to know before it is written down.
     while let Err(failed) = &reply
         && failed.refused.iter().any(|name| !request.params.without.contains(name))
+        && !failed.refused.iter().any(|name| name == TOOLS)
     {
         request.params.without.extend(failed.refused.clone());
         reply = call(&*server, &request).await;

@@ -119,7 +119,15 @@ pub struct ModelSpec {
     pub fallbacks_on: BTreeMap<ErrorKind, Vec<String>>,
 }
 
+/// What a model that cannot call tools refuses.
+pub const TOOLS: &str = "tools";
+
 impl ModelSpec {
+    /// False when the model was seen to call no tools.
+    pub fn calls_tools(&self) -> bool {
+        !self.refuses(TOOLS)
+    }
+
     /// True when the model refuses this parameter.
     pub fn refuses(&self, parameter: &str) -> bool {
         self.refuses.iter().any(|name| name == parameter)

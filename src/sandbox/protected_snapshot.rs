@@ -258,7 +258,7 @@ pub fn told_of_closed(end: &ExecEnd, git: impl FnOnce() -> Option<String>, read_
             "the workspace cannot be changed from here: say what should be changed; what you need to write for yourself goes to /tmp".to_owned()
         }
         (Some(_), true, false) => match git() {
-            None => "`.git` is read-only for this command; to change it, repeat the call with `needs: [\"git\"]` and `why`".to_owned(),
+            None => "`.git` is read-only for this command; to change the workspace's own repository, repeat the call with `needs: [\"git\"]` and `why`; another one is changed by an agon that is started in it".to_owned(),
             Some(why) if why.ends_with(NO_REPOSITORY) => why,
             Some(why) => format!(
                 "`.git` is read-only for this command, and {why}; leave the change in the files and propose a commit \
