@@ -99,7 +99,8 @@ fn vault_step(bencher: Bencher<'_, '_>) {
             let PrepareResult::Ready(plan) = vault.prepare(&call, &sandbox, &plans).await.result else {
                 return None;
             };
-            let at = RunContext { sandbox: &sandbox, hosts: &[], live: &Silent, cancel: &never, background: &() };
+            let at =
+                RunContext { sandbox: &sandbox, hosts: &[], live: &Silent, cancel: &never, background: &() };
             Some(vault.run(&call, &plan.digest, &plans, at).await)
         })
     });

@@ -25,9 +25,9 @@ use crate::protocol::{CallId, Effect, Outcome, OutcomeBody, Work};
 use crate::toolvault::{Plans, mention};
 
 use super::ArenaPorts;
-use background::Jobs;
 use super::provider_pool::{ProviderPool, provider_of};
 use super::redact::Redactor;
+use background::Jobs;
 
 /// Starts a task for each attempt and ends it when it is told to.
 pub(super) struct LocalWorkers {

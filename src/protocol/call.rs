@@ -8,14 +8,15 @@ use serde::ser::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::protocol::effect::{
-    BackgroundOrder, Bare, CacheGetOrder, CachePutOrder, CheckContext, CheckOrder, DiffContext, DiffOrder, Failing, Failure,
-    FinishedRun, GateContext, GateOrder, MentionContext, MentionOrder, ModelContext, ModelOrder, Outcome,
-    PatchOrder, PrepareOrder, PreparedUse, QuestionOrder, TimerOrder, TimerPurpose, ToolCall, ToolsOrder,
+    BackgroundOrder, Bare, CacheGetOrder, CachePutOrder, CheckContext, CheckOrder, DiffContext, DiffOrder,
+    Failing, Failure, FinishedRun, GateContext, GateOrder, MentionContext, MentionOrder, ModelContext,
+    ModelOrder, Outcome, PatchOrder, PrepareOrder, PreparedUse, QuestionOrder, TimerOrder, TimerPurpose,
+    ToolCall, ToolsOrder,
 };
 use crate::protocol::event::{
-    Answered, ArenaEvent, BackgroundEnded, CacheHit, CacheMissed, CacheStored, CheckRan, DiffTaken, EffectFailed,
-    GateAnswered, MentionExpanded, ModelFailed, ModelReply, PatchApplied, PatchRefused, TimerFired,
-    ToolPrepared, ToolResolved, ToolsListed, WorkspaceCheckpointed, WorkspaceFingerprinted,
+    Answered, ArenaEvent, BackgroundEnded, CacheHit, CacheMissed, CacheStored, CheckRan, DiffTaken,
+    EffectFailed, GateAnswered, MentionExpanded, ModelFailed, ModelReply, PatchApplied, PatchRefused,
+    TimerFired, ToolPrepared, ToolResolved, ToolsListed, WorkspaceCheckpointed, WorkspaceFingerprinted,
 };
 use crate::protocol::stored::{self, Foreign, Stored, Unread};
 use crate::protocol::{CallId, EventRef, Lane, SparkId};

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use crate::protocol::call::LONGEST_MS;
 use crate::protocol::event::{
-    BackgroundEnded, CheckRan, ClaimFlagged, EffectFailed, ErrorKind, FailStatus, ModelFailed, PathBase, Plan, PrepareResult,
-    Purpose, ToolPrepared, ToolResolved, ToolStatus, ToolUse,
+    BackgroundEnded, CheckRan, ClaimFlagged, EffectFailed, ErrorKind, FailStatus, ModelFailed, PathBase,
+    Plan, PrepareResult, Purpose, ToolPrepared, ToolResolved, ToolStatus, ToolUse,
 };
 use crate::protocol::message::Request;
 use crate::protocol::spec::{Action, DeniedPath};

@@ -39,7 +39,8 @@ mod tests {
 
     #[test]
     fn sockets_that_listen_are_told_from_connections() {
-        let line = |state: &str| format!("   0: 0100007F:1435 00000000:0000 {state} 00000000:00000000 00:00000000");
+        let line =
+            |state: &str| format!("   0: 0100007F:1435 00000000:0000 {state} 00000000:00000000 00:00000000");
         assert_eq!(port_of(&line("0A")), Some(5173));
         assert_eq!(port_of(&line("01")), None);
         assert_eq!(port_of("  sl  local_address rem_address   st tx_queue"), None);

@@ -21,7 +21,8 @@ const MOST_TOLD: usize = 16;
 /// Bytes of a command line that people see of it.
 const SHOWN: usize = 200;
 
-pub(super) const GONE: &str = "agon was stopped or the session was copied, so it does not run here; start it again if it is needed";
+pub(super) const GONE: &str =
+    "agon was stopped or the session was copied, so it does not run here; start it again if it is needed";
 
 impl Session {
     /// True for a call that is to keep running.

@@ -2,8 +2,8 @@
 
 use crate::protocol::effect::{Order, PrepareOrder, PreparedUse, TimerPurpose};
 use crate::protocol::event::{
-    ApprovalAnswered, ArenaEvent, FailStatus, HostAsked, InterruptRequested, LimitKind, LimitReached, ModelFailed, PrepareResult,
-    RefusalReason, ToolUse, TurnRewound,
+    ApprovalAnswered, ArenaEvent, FailStatus, HostAsked, InterruptRequested, LimitKind, LimitReached,
+    ModelFailed, PrepareResult, RefusalReason, ToolUse, TurnRewound,
 };
 use crate::protocol::spec::{PermissionLevel, Setting};
 use crate::protocol::{CallId, Choice, EventRef, SparkId};

@@ -43,7 +43,8 @@ pub async fn start(at: RunContext<'_>, tool_use: ToolUse, exec: Exec) -> ToolEnd
             }
         }
         if at.sandbox.listening(&opens).await.difference(&before).next().is_some() {
-            let _ = tokio::time::timeout(Duration::from_millis(SAYS_MS), at.background.news(number, true)).await;
+            let _ =
+                tokio::time::timeout(Duration::from_millis(SAYS_MS), at.background.news(number, true)).await;
             break;
         }
     }
@@ -52,14 +53,18 @@ pub async fn start(at: RunContext<'_>, tool_use: ToolUse, exec: Exec) -> ToolEnd
     let end = shown(number, &glance, &ports);
     match &glance.ended {
         Some((_, Some(0))) => ToolEnd {
-            content: format!("{}[whatever a command leaves running ends with it: start a server without `&`]\n", end.content),
+            content: format!(
+                "{}[whatever a command leaves running ends with it: start a server without `&`]\n",
+                end.content
+            ),
             ..end
         },
         Some(_) => end,
         None => {
             let listens = listens(&ports);
             let notes = vec![format!("{number} runs in the background{listens}: {command}")];
-            let words = "[`bash_output` reads what it prints, `bash_stop` ends it; it ends with the session]\n";
+            let words =
+                "[`bash_output` reads what it prints, `bash_stop` ends it; it ends with the session]\n";
             ToolEnd { content: end.content + words, notes, ..end }
         }
     }
@@ -150,8 +155,12 @@ fn listens(ports: &BTreeSet<u16>) -> String {
 }
 
 fn gone(at: RunContext<'_>, number: u64) -> String {
-    let running: Vec<String> =
-        at.background.running().into_iter().map(|(number, command)| format!("{number} (`{command}`)")).collect();
+    let running: Vec<String> = at
+        .background
+        .running()
+        .into_iter()
+        .map(|(number, command)| format!("{number} (`{command}`)"))
+        .collect();
     let running = if running.is_empty() { "nothing".to_owned() } else { running.join(", ") };
     format!("no command runs in the background as {number}; running: {running}")
 }

@@ -22,7 +22,8 @@ use crate::session::policy;
 const CAPTURE: usize = 1024 * 1024;
 
 /// What a person is shown of a command that keeps running.
-const STAYS: &str = "\nin the background: until the session ends, and the session's other commands reach its ports";
+const STAYS: &str =
+    "\nin the background: until the session ends, and the session's other commands reach its ports";
 
 /// Runs a command.
 pub struct Bash;

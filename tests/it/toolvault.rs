@@ -66,7 +66,13 @@ impl Bench {
     }
 
     fn context(&self) -> RunContext<'_> {
-        RunContext { sandbox: &self.sandbox, hosts: &[], live: &Silent, cancel: &self.cancel, background: &() }
+        RunContext {
+            sandbox: &self.sandbox,
+            hosts: &[],
+            live: &Silent,
+            cancel: &self.cancel,
+            background: &(),
+        }
     }
 
     fn call(&self, tool: &str, args: Value) -> ToolCall {

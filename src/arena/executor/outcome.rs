@@ -2,8 +2,8 @@
 
 use crate::protocol::effect::Failure;
 use crate::protocol::event::{
-    BackgroundEnded, Blob, CheckRan, DiffTaken, GateAnswered, LinkPart, MentionExpanded, ModelFailed, ModelReply, ResultPart,
-    ToolPrepared, ToolResolved, Verdict,
+    BackgroundEnded, Blob, CheckRan, DiffTaken, GateAnswered, LinkPart, MentionExpanded, ModelFailed,
+    ModelReply, ResultPart, ToolPrepared, ToolResolved, Verdict,
 };
 use crate::protocol::message::ImagePart;
 use crate::protocol::text::cut_middle;

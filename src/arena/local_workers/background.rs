@@ -77,7 +77,8 @@ impl Jobs {
         let job = table.get(&number);
         let output = job.map(|job| last(&job.printed, LAST).to_owned()).unwrap_or_default();
         let ms = job.map(|job| job.known.ms).unwrap_or_default();
-        let ended: Vec<u64> = table.iter().filter(|(_, job)| job.known.ended.is_some()).map(|(n, _)| *n).collect();
+        let ended: Vec<u64> =
+            table.iter().filter(|(_, job)| job.known.ended.is_some()).map(|(n, _)| *n).collect();
         for old in &ended[..ended.len().saturating_sub(MOST_ENDED)] {
             table.remove(old);
         }

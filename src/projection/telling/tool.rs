@@ -7,10 +7,10 @@ use crate::protocol::ArenaEvent;
 use crate::protocol::command::Choice;
 use crate::protocol::effect::Order;
 use crate::protocol::event::{
-    Answered, ApprovalAnswered, ApprovalRequested, BackgroundEnded, CallLost, CheckRan, DiffTaken, EffectFailed,
-    EffectOrdered, FailStatus, GateAnswered, HostAsked, HostJudged, MentionExpanded, Plan, PolicyDecided,
-    PrepareResult, TimerFired, ToolAnswered, ToolInvoked, ToolPrepared, ToolRefused, ToolResolved,
-    ToolStatus, ToolUse, WorkspaceCheckpointed, WorkspaceFingerprinted,
+    Answered, ApprovalAnswered, ApprovalRequested, BackgroundEnded, CallLost, CheckRan, DiffTaken,
+    EffectFailed, EffectOrdered, FailStatus, GateAnswered, HostAsked, HostJudged, MentionExpanded, Plan,
+    PolicyDecided, PrepareResult, TimerFired, ToolAnswered, ToolInvoked, ToolPrepared, ToolRefused,
+    ToolResolved, ToolStatus, ToolUse, WorkspaceCheckpointed, WorkspaceFingerprinted,
 };
 use crate::protocol::inside::{self, InsideCall};
 use crate::protocol::need::Need;

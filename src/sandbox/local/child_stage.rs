@@ -76,7 +76,8 @@ fn be_holder() -> Result<(), String> {
         }
         let Some(mut call) = receive()? else { return Ok(()) };
         // Until something shares it the holder has no network of its own, which costs every session time.
-        has_network = has_network || (call.shares && plan.has_namespaces && unshare(UnshareFlags::NEWNET).is_ok());
+        has_network =
+            has_network || (call.shares && plan.has_namespaces && unshare(UnshareFlags::NEWNET).is_ok());
         call.shares = call.shares && has_network;
         match safe_fork::fork() {
             Ok(None) => {
@@ -153,13 +154,9 @@ fn serve(call: Call, plan: &HeldPlan) -> ! {
     // From here on the call's socket is this process's ear and mouth.
     let heard = rustix::stdio::dup2_stdin(&socket).map_err(|error| format!("it cannot be heard: {error}"));
     drop(socket);
-    leave(
-        heard.and_then(
-            |()| {
-                if plan.has_namespaces { be_outer(plan, stdio, (door, shares)) } else { be_guard(plan, stdio) }
-            },
-        ),
-    )
+    leave(heard.and_then(|()| {
+        if plan.has_namespaces { be_outer(plan, stdio, (door, shares)) } else { be_guard(plan, stdio) }
+    }))
 }
 
 #[expect(

@@ -81,7 +81,14 @@ impl CallNetwork {
         let asker = asks.map(|asks| asker(asks, Arc::clone(origins), exec.command.clone()));
         let proxy = Proxy::new(rules, Arc::clone(wire), asker)?.through(origins.upstream().cloned());
         let (port, is_shared) = (joined.map_or(PORTS.start, |joined| joined.port), joined.is_some());
-        Ok(CallNetwork { proxy: Arc::new(proxy), origins: Arc::clone(origins), port, is_shared, ports, waits })
+        Ok(CallNetwork {
+            proxy: Arc::new(proxy),
+            origins: Arc::clone(origins),
+            port,
+            is_shared,
+            ports,
+            waits,
+        })
     }
 
     /// Ports on which the call has to listen: the proxy's, then those of this machine.

@@ -316,7 +316,9 @@ fn background(state: &mut State, rest: &str, acts: &mut Vec<Act>) -> Result<(), 
             state.tell(lines.collect::<Vec<_>>().join(" \u{b7} "));
         }
         (_, Some((call, _))) => acts.push(Act::Submit(Command::StopBackground { call: *call })),
-        (_, None) => return Err("/background expects nothing, or `stop` and the number of a command".to_owned()),
+        (_, None) => {
+            return Err("/background expects nothing, or `stop` and the number of a command".to_owned());
+        }
     }
     Ok(())
 }

@@ -10,7 +10,9 @@ use crate::support::env::Env;
 const NUMBER: u64 = 5;
 
 fn answer(tool: &str, args: &str) -> String {
-    format!("[[answer]]\nspark = \"solo\"\ntext = \"next\"\ncalls = [{{ tool = \"{tool}\", args = {{ {args} }} }}]\n")
+    format!(
+        "[[answer]]\nspark = \"solo\"\ntext = \"next\"\ncalls = [{{ tool = \"{tool}\", args = {{ {args} }} }}]\n"
+    )
 }
 
 const DONE: &str = "[[answer]]\nspark = \"solo\"\ntext = \"done\"\n";
@@ -64,7 +66,10 @@ fn other_calls_reach_what_runs_in_the_background_until_it_is_stopped() {
         }
         assert_eq!(ran.code, 0, "{ran}");
         let said = results(&env);
-        assert!(said[0].contains(&format!("listening on port {port}")) && said[0].contains("serving"), "{said:?}");
+        assert!(
+            said[0].contains(&format!("listening on port {port}")) && said[0].contains("serving"),
+            "{said:?}"
+        );
         assert!(said[1].contains("exit code 0") && said[1].contains("a page"), "{said:?}");
         assert!(said[2].contains("running in the background"), "{said:?}");
         assert!(!said[3].contains("exit code 0"), "it is stopped: {said:?}");
@@ -116,6 +121,9 @@ fn a_command_in_the_background_ends_with_a_killed_agon_and_a_resume_says_so() {
     let log = entries(&log(&env));
     let resumed = log.iter().find(|entry| kinds(entry)[0] == "session_resumed").unwrap();
     let told = resumed.to_string();
-    assert!(told.contains("call_lost") && told.contains(&format!("Command {NUMBER} in the background")), "{told}");
+    assert!(
+        told.contains("call_lost") && told.contains(&format!("Command {NUMBER} in the background")),
+        "{told}"
+    );
     assert_eq!(env.run(&["verify", "latest"]).code, 0);
 }

@@ -253,7 +253,8 @@ fn a_person_steers_one_stops_one_and_what_stops_the_parent_stops_them_all() {
     for stop in [None, spark(1)] {
         world.session = whole.session.clone();
         world.log = whole.log.clone();
-        let decided = world.give(ArenaEvent::InterruptRequested(InterruptRequested { spark: stop, call: None }));
+        let decided =
+            world.give(ArenaEvent::InterruptRequested(InterruptRequested { spark: stop, call: None }));
         assert_eq!(kinds(&decided), ["call_cancelled"; 2]);
         for (_, call, attempt, _) in thinking(&world) {
             world.answer(call, attempt, OutcomeBody::ModelFailed(failure(ErrorKind::Cancelled)));
