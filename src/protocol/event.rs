@@ -1,5 +1,6 @@
 //! The catalogue of everything that can stand in a log, in the past tense; behaviour is elsewhere.
 
+pub mod background;
 pub mod debate;
 pub mod model;
 pub mod session;
@@ -16,6 +17,7 @@ use serde_json::Value;
 
 use crate::protocol::{CallId, EventRef, SparkId, stored};
 
+pub use background::*;
 pub use debate::*;
 pub use model::*;
 pub use session::*;
@@ -251,6 +253,9 @@ events! {
         tool |d| Some(d.body.tool_use), call |d| Some(d.call);
     /// A tool call that was started came to its end.
     Fact ToolResolved(Answered<ToolResolved>) = "tool_resolved" in Tool,
+        tool |d| Some(d.body.tool_use), call |d| Some(d.call);
+    /// A command in the background came to its end.
+    Fact BackgroundEnded(Answered<BackgroundEnded>) = "background_ended" in Tool,
         tool |d| Some(d.body.tool_use), call |d| Some(d.call);
     /// A check of the blueprint was run.
     Fact CheckRan(Answered<CheckRan>) = "check_ran" in Tool, call |d| Some(d.call);

@@ -34,6 +34,7 @@ impl Session {
             Order::Mention(order) => Effect::Mention { context: self.reader()?, order },
             Order::CachePut(order) => Effect::CachePut { context: self.finished_run(order.answer)?, order },
             Order::Ask(order) => Effect::Ask { order, context: Bare },
+            Order::Background(order) => Effect::Background { order, context: Bare },
             Order::Gate(order) => Effect::Gate { context: self.judged(call, &order)?, order },
             Order::Question(order) => Effect::Question { order, context: Bare },
             Order::Timer(order) => Effect::Timer { order, context: Bare },

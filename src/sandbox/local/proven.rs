@@ -95,6 +95,7 @@ impl LocalSandbox {
             timeout_ms: 20_000,
             capture_cap: 4096,
             opens: Opens::default(),
+            background: false,
         };
         // agon's own command: it connects to nothing, so it need not wait until the large folders are searched.
         let cancel = CancellationToken::new();
