@@ -81,9 +81,12 @@ fn words(error: &ScanError) -> String {
         }
         "simple key expected" | "simple key expect ':'" => "expected `key: value`".to_owned(),
         "while parsing a flow sequence, expected ',' or ']'" => {
-            "a list that begins with `[` is not closed by `]`; text that begins with `[` must be in quotes".to_owned()
+            "a list that begins with `[` is not closed by `]`; text that begins with `[` must be in quotes"
+                .to_owned()
         }
-        "while scanning a quoted scalar, found unexpected end of stream" => "a quote is not closed".to_owned(),
+        "while scanning a quoted scalar, found unexpected end of stream" => {
+            "a quote is not closed".to_owned()
+        }
         other => format!("not valid YAML: {other}"),
     }
 }

@@ -209,7 +209,9 @@ fn set(spec: &mut PersonaSpec, key: &str, value: Value) -> Result<(), String> {
 fn one(key: &str, value: Value) -> Result<String, String> {
     match value {
         Value::Text(text) => Ok(text),
-        Value::List(_) => Err(format!("`{key}` is one text, not a list; put a text that begins with `[` in quotes")),
+        Value::List(_) => {
+            Err(format!("`{key}` is one text, not a list; put a text that begins with `[` in quotes"))
+        }
     }
 }
 

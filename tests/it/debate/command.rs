@@ -218,10 +218,7 @@ fn a_broken_persona_is_named_with_its_line_wherever_it_is_asked_for() {
     env.write("home/personas/quiet.md", "You say little.\n");
     let shown = env.run(&["personas", "show", "gardener"]);
     assert_eq!(shown.code, 2, "{shown}");
-    assert!(
-        shown.stderr.contains("personas/gardener.md` cannot be used: line 2: a list that"),
-        "{shown}"
-    );
+    assert!(shown.stderr.contains("personas/gardener.md` cannot be used: line 2: a list that"), "{shown}");
     for near in ["gardner", "gardeners"] {
         let shown = env.run(&["personas", "show", near]);
         assert!(shown.code == 2 && shown.stderr.contains("did you mean `gardener`?"), "{shown}");

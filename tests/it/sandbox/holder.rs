@@ -234,7 +234,10 @@ fn a_call_makes_few_mounts_and_opens_few_files() {
         env.write("home/mock.toml", &format!("{script}[[answer]]\nspark = \"solo\"\ntext = \"done\"\n"));
         let (plain, trace) = (env.command(&[]), env.home().join("trace"));
         let mut traced = Command::new("strace");
-        traced.args(["-f", "-qq", "-e", "trace=openat,openat2,open,mount,execve,read,landlock_create_ruleset"]).arg("-o").arg(&trace);
+        traced
+            .args(["-f", "-qq", "-e", "trace=openat,openat2,open,mount,execve,read,landlock_create_ruleset"])
+            .arg("-o")
+            .arg(&trace);
         traced.arg(env!("CARGO_BIN_EXE_agon")).args(["run", "go", "--yes", "--sandbox", "local"]);
         traced.current_dir(env.work()).env_clear();
         traced.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
