@@ -38,6 +38,7 @@ fn echo() -> Exec {
         timeout_ms: 60_000,
         capture_cap: 64 * 1024,
         opens: Opens::default(),
+        background: false,
     }
 }
 
@@ -98,7 +99,8 @@ fn vault_step(bencher: Bencher<'_, '_>) {
             let PrepareResult::Ready(plan) = vault.prepare(&call, &sandbox, &plans).await.result else {
                 return None;
             };
-            let at = RunContext { sandbox: &sandbox, hosts: &[], live: &Silent, cancel: &never };
+            let at =
+                RunContext { sandbox: &sandbox, hosts: &[], live: &Silent, cancel: &never, background: &() };
             Some(vault.run(&call, &plan.digest, &plans, at).await)
         })
     });

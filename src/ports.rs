@@ -1,5 +1,6 @@
 //! The traits through which the arena touches the world, each with its contract; holds no implementation.
 
+mod background;
 mod cache;
 mod exec;
 mod offered;
@@ -7,6 +8,7 @@ mod path_change;
 mod tools;
 mod workers;
 
+pub use background::{Background, Glance};
 pub use cache::{CacheMiss, CachedRun, Contents, FileChange, FileContent, FoundRun, TeamCache};
 pub use exec::{Exec, ExecEnd, Opens, Wires};
 pub use offered::OfferedModel;
@@ -14,6 +16,7 @@ pub use path_change::{PathChange, PathState};
 pub use tools::{EndPart, Preparation, Run, RunContext, Tool, ToolEnd, ToolSource};
 pub use workers::{Sink, Workers};
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -235,6 +238,14 @@ pub trait Sandbox: Send + Sync {
     /// Whether commands leave the repository as it is unless a call opens it. Default: they do not.
     fn keeps_git(&self) -> bool {
         false
+    }
+    /// Whether a command can keep running while others reach the ports it listens on. Default: none can.
+    fn keeps_background(&self) -> bool {
+        false
+    }
+    /// Ports that such commands listen on, where the same is opened for them; those of others may be among them.
+    async fn listening(&self, _: &Opens) -> BTreeSet<u16> {
+        BTreeSet::new()
     }
     /// Runs a command to its end.
     async fn exec(&self, exec: Exec, live: &dyn Live, cancel: &CancellationToken) -> Result<ExecEnd, String>;

@@ -11,6 +11,7 @@ pub mod docker;
 pub mod files;
 mod git_index;
 mod link_targets;
+mod listening;
 #[cfg(target_os = "linux")]
 pub mod local;
 mod masks;
@@ -26,7 +27,7 @@ mod repository;
 mod walk;
 mod write;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -149,6 +150,14 @@ impl Sandbox for Unconfined {
     /// Nothing is closed.
     fn cannot_open(&self, _: &Opens) -> Option<String> {
         None
+    }
+
+    fn keeps_background(&self) -> bool {
+        true
+    }
+
+    async fn listening(&self, opens: &Opens) -> BTreeSet<u16> {
+        listening::listening(self, opens).await
     }
 
     async fn exec(&self, exec: Exec, live: &dyn Live, cancel: &CancellationToken) -> Result<ExecEnd, String> {

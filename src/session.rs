@@ -2,6 +2,7 @@
 
 mod accounts;
 mod asked_how;
+mod background;
 pub mod budget;
 mod chat;
 mod connections;
@@ -107,6 +108,8 @@ pub struct Session {
     formed: BTreeSet<String>,
     /// What could show that checks pass.
     last_proof: free_text::LastProof,
+    /// Ends of commands in the background that no spark was told of.
+    ended: Vec<String>,
     /// Events of the entry being made.
     open: Vec<ArenaEvent>,
 }
@@ -262,7 +265,7 @@ impl Session {
             Order::Question(_) => true,
             _ => false,
         };
-        let timers = |call: &Call| matches!(call.order, Order::Timer(_));
+        let timers = |call: &Call| matches!(call.order, Order::Timer(_) | Order::Background(_));
         self.calls.values().any(asks) && self.calls.values().all(|call| asks(call) || timers(call))
     }
 

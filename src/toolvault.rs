@@ -1,5 +1,6 @@
 //! The tools a spark may hold: looked up, checked, prepared, run; knows no policy and no session.
 
+mod background;
 mod bash;
 mod check;
 mod digest;
@@ -120,6 +121,7 @@ impl ToolVault {
         vault.register(Arc::new(glob::Glob))?;
         vault.register(Arc::new(grep::Grep))?;
         vault.register(Arc::new(bash::Bash))?;
+        vault.register(Arc::new(background::BashOutput))?;
         for inside in Inside::ALL {
             vault.register(Arc::new(inside::AnsweredInside(inside)))?;
         }

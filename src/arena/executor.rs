@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::ports::{Asks, Sink, Workers};
-use crate::protocol::effect::{Failure, ModelOrder};
+use crate::protocol::effect::{CallKind, Failure, ModelOrder};
 use crate::protocol::event::{ErrorKind, FailStatus, ModelFailed, ToolStatus};
 use crate::protocol::text::MOST_SHOWN;
 use crate::protocol::{CallId, Effect, EventRef, Order, Outcome, OutcomeBody, Work};
@@ -34,8 +34,8 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Starts, cancels and awaits calls.
 pub(super) struct Executor {
     shared: Arc<Shared>,
-    /// Attempts under way, each with its token.
-    running: BTreeMap<CallId, (u32, CancellationToken)>,
+    /// Attempts under way, each with its token and what it does.
+    running: BTreeMap<CallId, (u32, CancellationToken, CallKind)>,
     /// What running calls ask for.
     awaited: Awaited,
     /// Parent of every call's token.
@@ -102,7 +102,7 @@ impl Executor {
         if cancelled {
             token.cancel();
         }
-        self.running.insert(work.call, (work.attempt, token.clone()));
+        self.running.insert(work.call, (work.attempt, token.clone(), work.effect.kind()));
         let (shared, inbox, all) = (Arc::clone(&self.shared), self.inbox.clone(), self.all.clone());
         self.tracker.spawn(async move {
             let mut call = Attempt::new(shared, &work, &inbox);
@@ -140,19 +140,26 @@ impl Executor {
 
     /// Tells a call to stop. Its one outcome still comes.
     pub fn cancel(&mut self, call: CallId) {
-        if let Some((_, token)) = self.running.remove(&call) {
+        if let Some((_, token, _)) = self.running.remove(&call) {
             token.cancel();
         }
     }
 
-    /// Tells everything under way to stop.
+    /// Tells everything under way to stop, except what goes on between turns.
     pub fn cancel_all(&mut self) {
-        std::mem::take(&mut self.running).values().for_each(|(_, token)| token.cancel());
+        let goes = |(_, token, kind): &mut (u32, CancellationToken, CallKind)| {
+            let goes = *kind != CallKind::Background;
+            if goes {
+                token.cancel();
+            }
+            goes
+        };
+        self.running.retain(|_, running| !goes(running));
     }
 
     /// Forgets an attempt whose outcome has arrived.
     pub fn forget(&mut self, call: CallId, attempt: u32) {
-        if self.running.get(&call).is_some_and(|(running, _)| *running == attempt) {
+        if self.running.get(&call).is_some_and(|(running, ..)| *running == attempt) {
             self.running.remove(&call);
         }
         self.awaited.forget(call);

@@ -1,5 +1,6 @@
 //! The arena's own workers: a handler for every kind of work, each attempt in a task of its own.
 
+mod background;
 mod cache;
 
 use std::any::Any;
@@ -27,6 +28,7 @@ use crate::toolvault::{Plans, mention};
 use super::ArenaPorts;
 use super::provider_pool::{ProviderPool, provider_of};
 use super::redact::Redactor;
+use background::Jobs;
 
 /// Starts a task for each attempt and ends it when it is told to.
 pub(super) struct LocalWorkers {
@@ -48,7 +50,8 @@ impl LocalWorkers {
         redactor: Arc<Redactor>,
         tracker: TaskTracker,
     ) -> Self {
-        let handlers = Arc::new(Handlers { ports, redactor, providers, plans: Plans::default() });
+        let (plans, jobs) = (Plans::default(), Jobs::default());
+        let handlers = Arc::new(Handlers { ports, redactor, providers, plans, jobs });
         LocalWorkers { handlers, running: Running::default(), tracker }
     }
 }
@@ -63,7 +66,7 @@ impl Workers for LocalWorkers {
         let mut begun = locked(&self.running);
         let task = self.tracker.spawn(async move {
             let order = work.effect.order();
-            let done = AssertUnwindSafe(handlers.carry_out(work.effect, attempt, &*sink, &cancel));
+            let done = AssertUnwindSafe(handlers.carry_out((call, attempt), work.effect, &*sink, &cancel));
             let body = done.catch_unwind().await.unwrap_or_else(|panic| {
                 let words = format!("a bug in agon or in what it runs: {}", words_of(&*panic));
                 order.failed(Failure::Broken, words)
@@ -103,14 +106,16 @@ struct Handlers {
     providers: Arc<ProviderPool>,
     /// What was prepared in this process and waits for its approval.
     plans: Plans,
+    /// What runs in the background.
+    jobs: Jobs,
 }
 
 impl Handlers {
     /// The handler of each kind of work.
     async fn carry_out(
         &self,
+        (call, attempt): (CallId, u32),
         effect: Effect,
-        attempt: u32,
         live: &dyn Live,
         cancel: &CancellationToken,
     ) -> OutcomeBody {
@@ -121,6 +126,10 @@ impl Handlers {
             Effect::Tool { order, context } => self.run_tool(&context, &order.digest, live, cancel).await,
             Effect::Gate { order, .. } => {
                 failed(FailStatus::Failed, format!("nothing carries out the gate `{}`", order.gate))
+            }
+            Effect::Background { order, .. } => {
+                let place = self.place(order.place.as_deref());
+                OutcomeBody::BackgroundEnded(self.jobs.keep((call, order), place, live, cancel).await)
             }
             Effect::Ask { .. } | Effect::Question { .. } => {
                 failed(FailStatus::Failed, "only people answer it".to_owned())
@@ -168,8 +177,8 @@ impl Handlers {
     }
 
     /// Where a call runs. A role whose place is not there works nowhere else instead.
-    fn place(&self, call: &ToolCall) -> Result<Arc<dyn Sandbox>, String> {
-        match &call.place {
+    fn place(&self, role: Option<&str>) -> Result<Arc<dyn Sandbox>, String> {
+        match role {
             None => Ok(Arc::clone(&self.ports.sandbox)),
             Some(role) => self
                 .ports
@@ -180,7 +189,7 @@ impl Handlers {
     }
 
     async fn prepare(&self, call: &ToolCall) -> OutcomeBody {
-        let prepared = match self.place(call) {
+        let prepared = match self.place(call.place.as_deref()) {
             Ok(place) => self.ports.vault.prepare(call, &*place, &self.plans).await,
             Err(words) => ToolPrepared { tool_use: call.tool_use, result: PrepareResult::Unfit(words) },
         };
@@ -195,9 +204,10 @@ impl Handlers {
         cancel: &CancellationToken,
     ) -> OutcomeBody {
         let started = Instant::now();
-        let end = match self.place(call) {
+        let end = match self.place(call.place.as_deref()) {
             Ok(place) => {
-                let at = RunContext { sandbox: &*place, hosts: &call.hosts, live, cancel };
+                let (hosts, background) = (&*call.hosts, &self.jobs);
+                let at = RunContext { sandbox: &*place, hosts, live, cancel, background };
                 self.ports.vault.run(call, digest, &self.plans, at).await
             }
             Err(words) => ToolEnd::failed(words),

@@ -39,7 +39,7 @@ impl ClosedSession {
         let mut facts: Vec<ArenaEvent> =
             self.recovered.take().map(ArenaEvent::FaultRecovered).into_iter().collect();
         if self.session.has_open_turn() {
-            facts.push(ArenaEvent::InterruptRequested(InterruptRequested { spark: None }));
+            facts.push(ArenaEvent::InterruptRequested(InterruptRequested { spark: None, call: None }));
             facts.push(ArenaEvent::SessionResumed(SessionResumed {
                 rules: RULES,
                 program: PROGRAM.to_owned(),

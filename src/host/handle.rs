@@ -195,6 +195,26 @@ impl Handle {
         level.map(|level| self.0.state.hold(Some(level))).transpose()
     }
 
+    /// Ends what runs in the background; gives the command lines.
+    pub(super) async fn stop_background(&self) -> Result<Vec<String>, CommandError> {
+        let running = |board: &Board| -> Vec<(CallId, String)> {
+            board.background().map(|(call, order)| (call, order.command.clone())).collect()
+        };
+        let all = self.0.state.look(running);
+        for (call, _) in &all {
+            match self.command(Command::StopBackground { call: *call }).await {
+                // It ended meanwhile.
+                Ok(_) | Err(CommandError::Submit(SubmitError::Refused(_))) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        // A call that is told to stop ends within its grace.
+        while !self.0.state.look(running).is_empty() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Ok(all.into_iter().map(|(_, command)| command).collect())
+    }
+
     /// The approvals that wait for an answer, the oldest first.
     pub fn asks(&self) -> Vec<OpenApproval> {
         self.0.state.look(|board| board.approvals.clone())

@@ -65,6 +65,8 @@ pub struct Undo {
     pub commits: Vec<MadeCommit>,
     /// The commit to reset to, so that the commits are dropped; none where the head has moved on.
     pub reset_to: Option<String>,
+    /// Commands that ran in the background and were ended first.
+    pub stopped: Vec<String>,
     /// Paths that could not be changed, and why. The same undo again does what is missing.
     pub failed: Vec<(String, String)>,
     to: EventRef,
@@ -170,10 +172,11 @@ impl Host {
             return Err(refused("a turn is open; interrupt it first".to_owned()));
         }
         let _held = handle.hold()?;
+        let stopped = handle.stop_background().await.map_err(|error| refused(error.to_string()))?;
         let undo = plan((handle.id().to_owned(), root), &self.turns(handle.id())?, wish, store).await?;
         let taken = handle.command(Command::Rewind(undo.fact())).await;
         taken.map_err(|error| refused(error.to_string()))?;
-        put(undo, store).await
+        put(Undo { stopped, ..undo }, store).await
     }
 
     /// Refuses while another process has a session open in the workspace: it works on what it saw there.
@@ -224,6 +227,7 @@ async fn plan(
         ignored: Vec::new(),
         reset_to: reset_to.filter(|_| is_last && is_chain),
         commits,
+        stopped: Vec::new(),
         failed: Vec::new(),
         to: target.to,
         files: target.files,

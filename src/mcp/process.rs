@@ -85,6 +85,7 @@ fn exec(command: &[String], hosts: &[String]) -> Exec {
         timeout_ms: NO_LIMIT_MS,
         capture_cap: 0,
         opens: Opens { ports, rules, ..Opens::default() },
+        background: false,
     }
 }
 

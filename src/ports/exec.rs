@@ -20,6 +20,9 @@ pub struct Exec {
     pub capture_cap: usize,
     /// What the sandbox opens for this command and no other.
     pub opens: Opens,
+    /// True for one that keeps running while others go on: they reach the ports it listens on, and it ends with this
+    /// process, however that ends.
+    pub background: bool,
 }
 
 /// What a sandbox opens for one command: exactly the needs that were shown and allowed. The default opens nothing.

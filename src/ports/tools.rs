@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
-use super::{Live, Sandbox};
+use super::{Background, Live, Sandbox};
 use crate::protocol::effect::{HostRule, ToolCall};
 use crate::protocol::event::{LinkPart, PathBase, ToolStatus};
 use crate::protocol::need::Need;
@@ -23,6 +23,8 @@ pub struct RunContext<'a> {
     pub live: &'a dyn Live,
     /// Fires when it is to stop.
     pub cancel: &'a CancellationToken,
+    /// Commands that keep running while the session goes on.
+    pub background: &'a dyn Background,
 }
 
 /// Does what was prepared, at most once.

@@ -5,7 +5,7 @@ pub mod row;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::protocol::command::StopCause;
-use crate::protocol::effect::Order;
+use crate::protocol::effect::{BackgroundOrder, Order};
 use crate::protocol::event::{
     CritiqueIssued, ErrorKind, Finding, Judgement, LimitKind, PauseCause, SessionForked, SessionOpened,
     SessionResumed, SparkIgnited, ToolResolved, ToolStatus, TurnCause, WorkJudged,
@@ -180,6 +180,11 @@ impl Board {
     /// The questions that wait for an answer, the oldest first.
     pub fn questions(&self) -> impl Iterator<Item = OpenQuestion<'_>> {
         self.calls.questions()
+    }
+
+    /// The commands that run in the background, each with its call.
+    pub fn background(&self) -> impl Iterator<Item = (CallId, &BackgroundOrder)> {
+        self.calls.background()
     }
 
     /// A spark's state in words: `done`, `thinking`, `running bash: sh check.sh`, `waiting for approval of …`.

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::telling::orders;
 use crate::protocol::call::OrderedCall;
-use crate::protocol::effect::{Order, TimerOrder, TimerPurpose};
+use crate::protocol::effect::{BackgroundOrder, Order, TimerOrder, TimerPurpose};
 use crate::protocol::event::{CacheHit, ModelReply, PrepareResult, Purpose, ToolPrepared, ToolUse};
 use crate::protocol::inside::{InsideCall, Question};
 use crate::protocol::message::{Args, Part};
@@ -195,6 +195,7 @@ impl OpenCalls {
         };
         let waits = |open: &OpenCall| match &open.order {
             Order::Tool(call) => asks(call.tool_use),
+            Order::Background(_) => true,
             _ => open.waits_for_people() || open.is_clock(),
         };
         self.calls.values().any(|open| !waits(open))
@@ -209,6 +210,14 @@ impl OpenCalls {
                 }
                 _ => None,
             },
+            _ => None,
+        })
+    }
+
+    /// The commands that run in the background, each with its call, the oldest first.
+    pub fn background(&self) -> impl Iterator<Item = (CallId, &BackgroundOrder)> {
+        self.calls.iter().filter_map(|(call, open)| match &open.order {
+            Order::Background(order) => Some((*call, order)),
             _ => None,
         })
     }

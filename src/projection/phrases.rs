@@ -260,6 +260,7 @@ pub fn notice(notice: Notice) -> &'static str {
         Notice::Planning => "level plan",
         Notice::Apart => "earlier chat",
         Notice::Subagent => "subagent",
+        Notice::Background => "in the background",
         Notice::Unknown(_) => NEWER,
     }
 }

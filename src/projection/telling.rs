@@ -284,6 +284,7 @@ impl ArenaEvent {
             E::GateAnswered(data) => vec![tool::gated(&data.body, scene)],
             E::ToolResolved(data) => vec![tool::resolved(&data.body, scene)],
             E::CheckRan(data) => vec![tool::checked(&data.body)],
+            E::BackgroundEnded(data) => vec![tool::ended(data, scene)],
             E::TimerFired(data) => vec![tool::fired(data)],
             E::EffectFailed(data) => vec![tool::failed(data, scene)],
             E::CacheHit(data) => vec![team::hit(&data.body)],
@@ -376,7 +377,8 @@ impl ArenaEvent {
             E::SettingsChanged(_) | E::TurnRewound(_) | E::ApprovalAnswered(_) => return Vec::new(),
             E::QuestionAnswered(_) | E::ModelAnswered(_) | E::ModelFailed(_) => return Vec::new(),
             E::ToolPrepared(_) | E::GateAnswered(_) | E::ToolResolved(_) => return Vec::new(),
-            E::CheckRan(_) | E::TimerFired(_) | E::EffectFailed(_) => return Vec::new(),
+            E::CheckRan(_) | E::BackgroundEnded(_) => return Vec::new(),
+            E::TimerFired(_) | E::EffectFailed(_) => return Vec::new(),
             E::CacheHit(_) | E::CacheMissed(_) | E::CacheStored(_) => return Vec::new(),
             E::WorkspaceFingerprinted(_) | E::WorkspaceCheckpointed(_) | E::DiffTaken(_) => {
                 return Vec::new();

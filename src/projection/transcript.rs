@@ -202,6 +202,7 @@ fn is_item(event: &ArenaEvent) -> bool {
         E::SessionPaused(_) | E::SessionForked(_) | E::FaultRecovered(_) => true,
         E::SparkIgnited(data) => data.earlier_tokens.is_some(),
         E::NoticeGiven(_) | E::AnswerRejected(_) | E::MentionExpanded(_) | E::CheckRan(_) => true,
+        E::BackgroundEnded(data) => !data.body.known,
         E::ParamsDropped(_) | E::FallbackTaken(_) | E::LimitReached(_) | E::ContextCompacted(_) => true,
         E::CallLost(_) | E::PhaseShifted(_) | E::CacheHit(_) | E::Unknown { .. } => true,
         // What was rated is in the answer.

@@ -8,14 +8,15 @@ use serde::ser::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::protocol::effect::{
-    Bare, CacheGetOrder, CachePutOrder, CheckContext, CheckOrder, DiffContext, DiffOrder, Failing, Failure,
-    FinishedRun, GateContext, GateOrder, MentionContext, MentionOrder, ModelContext, ModelOrder, Outcome,
-    PatchOrder, PrepareOrder, PreparedUse, QuestionOrder, TimerOrder, TimerPurpose, ToolCall, ToolsOrder,
+    BackgroundOrder, Bare, CacheGetOrder, CachePutOrder, CheckContext, CheckOrder, DiffContext, DiffOrder,
+    Failing, Failure, FinishedRun, GateContext, GateOrder, MentionContext, MentionOrder, ModelContext,
+    ModelOrder, Outcome, PatchOrder, PrepareOrder, PreparedUse, QuestionOrder, TimerOrder, TimerPurpose,
+    ToolCall, ToolsOrder,
 };
 use crate::protocol::event::{
-    Answered, ArenaEvent, CacheHit, CacheMissed, CacheStored, CheckRan, DiffTaken, EffectFailed,
-    GateAnswered, MentionExpanded, ModelFailed, ModelReply, PatchApplied, PatchRefused, TimerFired,
-    ToolPrepared, ToolResolved, ToolsListed, WorkspaceCheckpointed, WorkspaceFingerprinted,
+    Answered, ArenaEvent, BackgroundEnded, CacheHit, CacheMissed, CacheStored, CheckRan, DiffTaken,
+    EffectFailed, GateAnswered, MentionExpanded, ModelFailed, ModelReply, PatchApplied, PatchRefused,
+    TimerFired, ToolPrepared, ToolResolved, ToolsListed, WorkspaceCheckpointed, WorkspaceFingerprinted,
 };
 use crate::protocol::stored::{self, Foreign, Stored, Unread};
 use crate::protocol::{CallId, EventRef, Lane, SparkId};
@@ -276,6 +277,12 @@ calls! {
         resume: IfRepeatable, deadline: ToolCall::deadline, lanes: [Lane::Stdout, Lane::Stderr, Lane::Progress],
         words: "running {}", "run {}"
     }
+    /// Keep a command running that no call waits for, until it ends or the session does.
+    Background(BackgroundOrder, Bare) = "background" {
+        ordered: EffectOrdered, answers: [BackgroundEnded(BackgroundEnded)], fails: BackgroundEnded,
+        resume: Lose, deadline: never, lanes: [Lane::Stdout, Lane::Stderr],
+        words: "running in the background: {}", "keep running: {}"
+    }
     /// Ask a person. No worker does it.
     Ask(PreparedUse, Bare) = "ask" {
         ordered: ApprovalRequested, answers: [], fails: EffectFailed,
@@ -357,6 +364,10 @@ fn longest<O, C>(_: &O, _: &C) -> u64 {
     LONGEST_MS
 }
 
+fn never<O, C>(_: &O, _: &C) -> u64 {
+    u64::MAX
+}
+
 fn is_plain(ordered_by: OrderedBy) -> bool {
     ordered_by == OrderedBy::EffectOrdered
 }
@@ -373,6 +384,7 @@ impl Order {
             Order::Tool(order) | Order::Ask(order) => vec![order.tool_use.answer, order.prepared],
             Order::Prepare(order) => vec![order.tool_use.answer],
             Order::Question(order) => vec![order.tool_use.answer],
+            Order::Background(order) => vec![order.tool_use.answer],
             Order::Gate(order) => vec![order.tool_use.answer, order.prepared],
             Order::CachePut(order) => vec![order.answer],
             Order::Timer(_)

@@ -37,6 +37,11 @@ pub enum Command {
         /// The spark, or every one when absent.
         spark: Option<SparkId>,
     },
+    /// Stops a command in the background.
+    StopBackground {
+        /// Its call.
+        call: CallId,
+    },
     /// Answers an open approval.
     Answer {
         /// The ask's call.
@@ -79,7 +84,12 @@ impl From<Command> for ArenaEvent {
                 ArenaEvent::PromptGiven(PromptGiven { text, mode, changed: Vec::new(), schema, by: None })
             }
             Command::Steer { spark, text } => ArenaEvent::SteeringGiven(SteeringGiven { spark, text }),
-            Command::Interrupt { spark } => ArenaEvent::InterruptRequested(InterruptRequested { spark }),
+            Command::Interrupt { spark } => {
+                ArenaEvent::InterruptRequested(InterruptRequested { spark, call: None })
+            }
+            Command::StopBackground { call } => {
+                ArenaEvent::InterruptRequested(InterruptRequested { spark: None, call: Some(call) })
+            }
             Command::Answer { call, digest, choice, by } => {
                 ArenaEvent::ApprovalAnswered(ApprovalAnswered { call, digest, choice, by })
             }

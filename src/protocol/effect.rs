@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use crate::protocol::call::LONGEST_MS;
 use crate::protocol::event::{
-    CheckRan, ClaimFlagged, EffectFailed, ErrorKind, FailStatus, ModelFailed, PathBase, Plan, PrepareResult,
-    Purpose, ToolPrepared, ToolResolved, ToolStatus, ToolUse,
+    BackgroundEnded, CheckRan, ClaimFlagged, EffectFailed, ErrorKind, FailStatus, ModelFailed, PathBase,
+    Plan, PrepareResult, Purpose, ToolPrepared, ToolResolved, ToolStatus, ToolUse,
 };
 use crate::protocol::message::Request;
 use crate::protocol::spec::{Action, DeniedPath};
@@ -106,6 +106,19 @@ pub struct QuestionOrder {
     /// The call of `ask_user`.
     #[serde(rename = "use")]
     pub tool_use: ToolUse,
+}
+
+/// Orders that a command keeps running while its session goes on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BackgroundOrder {
+    /// The call that starts it.
+    #[serde(rename = "use")]
+    pub tool_use: ToolUse,
+    /// The start of its command line, for people.
+    pub command: String,
+    /// The place of its own that it runs in; the session's when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
 }
 
 /// Orders the list of what a source of tools offers.
@@ -397,6 +410,12 @@ impl Failing<PreparedUse> for ToolResolved {
             notes,
             by: None,
         }
+    }
+}
+
+impl Failing<BackgroundOrder> for BackgroundEnded {
+    fn failed(order: &BackgroundOrder, _: Failure, how: String) -> Self {
+        BackgroundEnded { how, ..BackgroundEnded::of(order.tool_use) }
     }
 }
 

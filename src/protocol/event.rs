@@ -1,5 +1,6 @@
 //! The catalogue of everything that can stand in a log, in the past tense; behaviour is elsewhere.
 
+pub mod background;
 pub mod debate;
 pub mod model;
 pub mod session;
@@ -16,6 +17,7 @@ use serde_json::Value;
 
 use crate::protocol::{CallId, EventRef, SparkId, stored};
 
+pub use background::*;
 pub use debate::*;
 pub use model::*;
 pub use session::*;
@@ -213,7 +215,7 @@ macro_rules! events {
 events! {
     /// A session began; the spec holds whole what decisions need.
     Fact SessionOpened(Box<SessionOpened>) = "session_opened" in Session;
-    /// A session was taken up again after its process ended.
+    /// A session was resumed after its process ended.
     Fact SessionResumed(SessionResumed) = "session_resumed" in Session;
     /// This log was copied from another up to here, and goes its own way.
     Fact SessionForked(SessionForked) = "session_forked" in Session;
@@ -251,6 +253,9 @@ events! {
         tool |d| Some(d.body.tool_use), call |d| Some(d.call);
     /// A tool call that was started came to its end.
     Fact ToolResolved(Answered<ToolResolved>) = "tool_resolved" in Tool,
+        tool |d| Some(d.body.tool_use), call |d| Some(d.call);
+    /// A command in the background came to its end.
+    Fact BackgroundEnded(Answered<BackgroundEnded>) = "background_ended" in Tool,
         tool |d| Some(d.body.tool_use), call |d| Some(d.call);
     /// A check of the blueprint was run.
     Fact CheckRan(Answered<CheckRan>) = "check_ran" in Tool, call |d| Some(d.call);
@@ -316,10 +321,10 @@ events! {
     /// A person is asked whether a call may run; orders the ask.
     Decision ApprovalRequested(ApprovalRequested) = "approval_requested" in Tool,
         spark |d| Some(d.spark), tool |d| Some(d.tool_use), call |d| Some(d.call);
-    /// A running tool call is told whether it may connect.
+    /// A running tool call learns whether it may connect.
     Decision HostJudged(HostJudged) = "host_judged" in Tool,
         tool |d| Some(d.tool_use), call |d| Some(d.call), cites |d| vec![d.asked];
-    /// A running call is told to stop.
+    /// A running call has to stop.
     Decision CallCancelled(CallCancelled) = "call_cancelled" in Call, call |d| Some(d.call);
     /// A call's outcome will never be known.
     Decision CallLost(CallLost) = "call_lost" in Call, tool |d| d.tool_use, call |d| Some(d.call);

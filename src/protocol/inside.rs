@@ -34,6 +34,8 @@ stored! {
         AskUser,
         /// Gives a task to a subagent.
         Spawn,
+        /// Ends a command in the background.
+        BashStop,
     }
 }
 
@@ -79,6 +81,14 @@ pub struct Question {
     pub choices: Vec<String>,
 }
 
+/// The arguments of `bash_stop`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BashStop {
+    /// The number that `bash` gave.
+    pub id: u64,
+}
+
 /// A task for a subagent: the arguments of `spawn`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -117,11 +127,13 @@ pub enum InsideCall {
     AskUser(Question),
     /// Of `spawn`.
     Spawn(Box<Spawn>),
+    /// Of `bash_stop`.
+    BashStop(BashStop),
 }
 
 impl Inside {
     /// Those that this program knows.
-    pub const ALL: [Inside; 3] = [Inside::Todo, Inside::AskUser, Inside::Spawn];
+    pub const ALL: [Inside; 4] = [Inside::Todo, Inside::AskUser, Inside::Spawn, Inside::BashStop];
 
     /// The name of the built-in tool.
     pub fn name(self) -> &'static str {
@@ -129,6 +141,7 @@ impl Inside {
             Inside::Todo => "todo",
             Inside::AskUser => "ask_user",
             Inside::Spawn => "spawn",
+            Inside::BashStop => "bash_stop",
             Inside::Unknown(word) => word.text(),
         }
     }
@@ -141,6 +154,7 @@ impl Inside {
             Inside::Todo => Todo::deserialize(args).map(InsideCall::Todo).map_err(misfit)?,
             Inside::AskUser => Question::deserialize(args).map(InsideCall::AskUser).map_err(misfit)?,
             Inside::Spawn => Spawn::deserialize(args).map(Box::new).map(InsideCall::Spawn).map_err(misfit)?,
+            Inside::BashStop => BashStop::deserialize(args).map(InsideCall::BashStop).map_err(misfit)?,
             Inside::Unknown(_) => return Err("this agon does not know the tool".to_owned()),
         };
         call.check().map(|()| call)
@@ -156,6 +170,7 @@ impl InsideCall {
     fn check(&self) -> Result<(), String> {
         let texts: Vec<&str> = match self {
             InsideCall::Spawn(spawn) => return spawn.check(),
+            InsideCall::BashStop(_) => return Ok(()),
             InsideCall::Todo(list) => list.items.iter().map(|item| item.text.as_str()).collect(),
             InsideCall::AskUser(asked) => {
                 std::iter::once(&asked.question).chain(&asked.choices).map(String::as_str).collect()
@@ -244,10 +259,11 @@ pub fn words(answered: &ToolAnswered, lookup: Lookup<'_>) -> Option<String> {
     match answer {
         ArenaEvent::QuestionAnswered(data) => Some(data.text.clone()),
         ArenaEvent::SparkCompleted(data) => Some(account(data, lookup)),
+        ArenaEvent::BackgroundEnded(data) => Some(data.body.words()),
         ArenaEvent::ModelAnswered(_) => {
             match call_of(answered.tool_use.answer, answered.tool_use.part, lookup)? {
                 InsideCall::Todo(list) => Some(list.words()),
-                InsideCall::AskUser(_) | InsideCall::Spawn(_) => None,
+                InsideCall::AskUser(_) | InsideCall::Spawn(_) | InsideCall::BashStop(_) => None,
             }
         }
         _ => None,

@@ -36,6 +36,7 @@ impl Checks for SandboxChecks {
             timeout_ms,
             capture_cap: CHECK_CAPTURE,
             opens: Opens::default(),
+            background: false,
         };
         match self.0.exec(exec, live, cancel).await {
             Ok(end) => check_of(command, timeout_ms, end),

@@ -21,14 +21,17 @@ mod masks;
 mod mounts;
 mod network;
 mod npm;
+mod options;
 mod plan;
 mod proven;
 mod session_holder;
+mod shared_network;
 mod tmp;
 pub(super) mod tools;
 mod view;
 mod watcher;
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -41,65 +44,23 @@ use super::crash_journal;
 use super::files::WorkspaceFiles;
 use super::masks::FoundPaths;
 use super::process;
-use super::protected::ProtectedNames;
 use super::protected_snapshot;
-use super::proxy::{SystemWire, Wire};
 use super::{LocalError, Unconfined};
 use crate::ports::{Exec, ExecEnd, Files, Live, Opens, Sandbox, Wires};
 use crate::protocol::Lane;
-use crate::protocol::spec::{DeniedPath, DeniedPaths, SandboxSpec};
+use crate::protocol::spec::{DeniedPaths, SandboxSpec};
 pub use child_stage::enter;
 pub(super) use fs_layout::tool_folders_of;
 use kept_proof::KeptProof;
 use network::{CallNetwork, MaskedLive};
+pub use options::LocalOptions;
 pub use plan::Limits;
 use plan::{Cover, CoverKind, StagePlan};
 use session_holder::SessionHolder;
+use shared_network::{PORTS, SharedNetwork};
 use tmp::TmpFolders;
 use view::{LazyView, View};
 use watcher::Watcher;
-
-/// What a local sandbox is opened with.
-#[derive(Clone, Debug)]
-pub struct LocalOptions {
-    /// The program that becomes the sandbox: one whose `main` begins with [`enter`].
-    pub program: PathBuf,
-    /// The files that cannot be read inside.
-    pub secrets: Vec<DeniedPath>,
-    /// The names that no command changes.
-    pub protected: ProtectedNames,
-    /// True for a workspace that commands cannot change.
-    pub read_only: bool,
-    /// Limits of each call.
-    pub limits: Limits,
-    /// Where calls are noted that run ([`super::crash_journal::notes_of`]); none where nobody settles them.
-    pub notes: Option<PathBuf>,
-    /// Folders that are never shown: agon's own.
-    pub own: Vec<PathBuf>,
-    /// The file in which it is kept what a sandbox was seen to hold; none where it is looked at each time.
-    pub proofs: Option<PathBuf>,
-    /// How agon's proxy reaches the network.
-    pub wire: Arc<dyn Wire>,
-}
-
-impl Default for LocalOptions {
-    /// This very program, no secrets, a workspace that can be changed.
-    fn default() -> Self {
-        // Unlike its path, this stays right when the program is replaced while it runs.
-        let program = PathBuf::from("/proc/self/exe");
-        LocalOptions {
-            program,
-            secrets: Vec::new(),
-            protected: ProtectedNames::default(),
-            read_only: false,
-            limits: Limits::default(),
-            notes: None,
-            own: Vec::new(),
-            proofs: None,
-            wire: Arc::new(SystemWire),
-        }
-    }
-}
 
 /// Commands in namespaces of their own, one set a call; `/tmp` is kept between calls.
 pub struct LocalSandbox {
@@ -108,6 +69,7 @@ pub struct LocalSandbox {
     has_namespaces: bool,
     view: Arc<LazyView>,
     holder: SessionHolder,
+    shared: SharedNetwork,
     /// Why this machine lays no layer over a repository, once it has refused one.
     no_layers: OnceLock<String>,
     filters: Result<Vec<Vec<[u32; 4]>>, String>,
@@ -159,6 +121,7 @@ impl LocalSandbox {
             has_namespaces,
             view: Arc::new(view),
             holder,
+            shared: SharedNetwork::default(),
             no_layers: OnceLock::new(),
             filters,
             found,
@@ -213,8 +176,8 @@ impl LocalSandbox {
             Some("host" | "port") => !self.has_namespaces,
             _ => !matches!(name.as_str(), "git" | "unconfined"),
         };
-        if opens.ports.contains(&network::PORT) {
-            return Some(format!("`port:{}` is not available: agon's proxy has it inside", network::PORT));
+        if let Some(port) = opens.ports.iter().find(|port| PORTS.contains(port)) {
+            return Some(format!("`port:{port}` is not available: agon's proxies have it inside"));
         }
         if let Some(name) = opens.names().find(is_closed) {
             return Some(format!("`{name}` is not available in the sandbox `{}`", self.spec().kind));
@@ -232,43 +195,6 @@ impl LocalSandbox {
         let around = (super::passed_on(), super::temporary(), self.filters.is_ok());
         let all = format!("{options:?} {around:?}");
         KeptProof::of(self.options.proofs.as_ref()?, &self.options.program, &all)
-    }
-
-    /// Where one cannot, the command that looks says which.
-    fn covers_can_be_reached(&self) -> bool {
-        let closed = |name: &PathBuf| {
-            let looked = std::fs::symlink_metadata(self.files.root().join(name));
-            looked.is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
-        };
-        !self.found.names.keys().any(closed)
-    }
-
-    async fn prove(&self) -> Result<Vec<String>, LocalError> {
-        let outside = self.scratch.path().join("root");
-        let command = proven::command(&outside, std::process::id());
-        let exec = Exec {
-            command,
-            cwd: String::new(),
-            timeout_ms: 20_000,
-            capture_cap: 4096,
-            opens: Opens::default(),
-        };
-        // agon's own command: it connects to nothing, so it need not wait until the large folders are searched.
-        let end = self.run(exec, (self.covers_of_sockets(), None), &(), &CancellationToken::new()).await;
-        let is_no_machines =
-            |why: &str| why.contains(mounts::UNCOVERED) || why.contains(crash_journal::NOT_KEPT);
-        let end = end.map_err(|why| match is_no_machines(&why) {
-            true => LocalError::Unfit(without_refused(&why)),
-            false => LocalError::Machine(without_refused(&why)),
-        })?;
-        let held = match end.exit {
-            Some(0) => proven::read(&end.stdout, self.has_namespaces, self.options.read_only),
-            _ => {
-                let how = end.exit.or(end.signal);
-                Err(format!("a command in it ended with {how:?}: {}", end.stderr.trim()))
-            }
-        };
-        held.map_err(LocalError::Machine)
     }
 
     /// What a call covers of the sockets that are there now, besides what is covered for the session.
@@ -354,7 +280,8 @@ impl LocalSandbox {
         loop {
             let is_single = self.holder.why_single().is_some();
             let holder = self.holder.get(&view.split, &view.held).await.map_err(refused)?;
-            let ended = match holder.call(plan, wires).await {
+            let shares = network.is_some_and(|network| network.is_shared);
+            let ended = match holder.call(plan, wires, shares).await {
                 Ok((hold, door)) => {
                     network::beside(network, door, process::watch(exec, hold, started, live, cancel)).await
                 }
@@ -396,7 +323,9 @@ impl LocalSandbox {
         let call = (self.has_namespaces && !read_only).then(|| self.keeper.begin(&self.found)).transpose()?;
         // Where the workspace is read-only no need is opened, so no person is asked.
         let asks = live.asks().filter(|_| !read_only);
-        let network = || CallNetwork::of(&exec, &self.options.wire, &self.view.origins, asks, read_only);
+        let joined = self.shared.join(exec.background)?;
+        let (wire, origins, joined) = (&self.options.wire, &self.view.origins, joined.as_ref());
+        let network = || CallNetwork::of(&exec, wire, origins, asks, (read_only, joined));
         let network = self.has_namespaces.then(network).transpose()?;
         let (network, live) = (network.as_ref(), &MaskedLive(live, network.as_ref()));
         let mut plan = self.plan(&exec, &directory, more, network);
@@ -410,7 +339,6 @@ impl LocalSandbox {
             },
             // No command began, so there is nothing to be settled after it.
             Err(why) if why.starts_with(launch::REFUSED) => {
-                self.proof().iter().for_each(|kept| kept.forget());
                 let told = call.map(watcher::Call::end).unwrap_or_default();
                 return Err([vec![why], told].concat().join("; "));
             }
@@ -463,6 +391,18 @@ impl Sandbox for LocalSandbox {
         self.has_namespaces
     }
 
+    /// Without namespaces no command can listen.
+    fn keeps_background(&self) -> bool {
+        self.has_namespaces
+    }
+
+    async fn listening(&self, opens: &Opens) -> BTreeSet<u16> {
+        let mut ports = super::listening::listening(self, opens).await;
+        let relayed: Vec<u16> = network::relayed(opens).collect();
+        ports.retain(|port| opens.unconfined || !(PORTS.contains(port) || relayed.contains(port)));
+        ports
+    }
+
     async fn exec(&self, exec: Exec, live: &dyn Live, cancel: &CancellationToken) -> Result<ExecEnd, String> {
         if let Some(why) = self.why_closed(&exec.opens) {
             return Err(why);
@@ -470,11 +410,14 @@ impl Sandbox for LocalSandbox {
         if exec.opens.unconfined {
             return self.outside.exec(exec, live, cancel).await;
         }
-        let sockets = self.searched_covers_of_sockets().await?;
-        if exec.opens.git && self.has_namespaces {
-            return self.run_with_git(exec, sockets, live, cancel).await;
-        }
-        self.run(exec, (sockets, None), live, cancel).await
+        let call = async {
+            let sockets = self.searched_covers_of_sockets().await?;
+            match exec.opens.git && self.has_namespaces {
+                true => self.run_with_git(exec, sockets, live, cancel).await,
+                false => self.run(exec, (sockets, None), live, cancel).await,
+            }
+        };
+        self.as_proven(call.await, cancel)
     }
 
     async fn converse(
@@ -484,8 +427,11 @@ impl Sandbox for LocalSandbox {
         live: &dyn Live,
         cancel: &CancellationToken,
     ) -> Result<ExecEnd, String> {
-        let sockets = self.searched_covers_of_sockets().await?;
-        self.run(exec, (sockets, Some(wires)), live, cancel).await
+        let call = async {
+            let sockets = self.searched_covers_of_sockets().await?;
+            self.run(exec, (sockets, Some(wires)), live, cancel).await
+        };
+        self.as_proven(call.await, cancel)
     }
 
     async fn close(&self) {
@@ -493,8 +439,4 @@ impl Sandbox for LocalSandbox {
         self.keeper.close();
         self.scratch.remove();
     }
-}
-
-fn without_refused(why: &str) -> String {
-    why.strip_prefix(launch::REFUSED).unwrap_or(why).to_owned()
 }

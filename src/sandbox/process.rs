@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStdin, Command};
 use tokio_util::sync::CancellationToken;
 
 use super::capture::Stream;
@@ -56,7 +56,7 @@ pub async fn run(
     cancel: &CancellationToken,
 ) -> Result<ExecEnd, String> {
     let started = Instant::now();
-    let group = Group::of(spawn(&exec.command, directory, environment, wires)?)?;
+    let group = Group::of(spawn(exec, directory, environment, wires)?)?;
     watch(exec, group, started, live, cancel).await
 }
 
@@ -114,19 +114,28 @@ enum Stopped {
     Cancelled,
 }
 
+/// Runs the command line `$1` beside a process that ends the whole group once standard input closes: when agon is gone.
+const GUARDED: &str = r#"exec 3<&0 </dev/null
+(cat <&3 >/dev/null; kill -KILL 0) >/dev/null 2>&1 &
+exec 3<&-
+exec sh -c "$1""#;
+
 fn spawn(
-    command: &str,
+    exec: &Exec,
     directory: &Path,
     environment: &BTreeMap<String, String>,
     wires: Option<Wires>,
 ) -> Result<Child, String> {
     let (stdin, stdout, own) = match wires {
         Some(wires) => (wires.input.into(), wires.output.into(), wires.environment),
+        None if exec.background => (Stdio::piped(), Stdio::piped(), BTreeMap::new()),
         None => (Stdio::null(), Stdio::piped(), BTreeMap::new()),
     };
+    let command = exec.command.as_str();
+    let line = if exec.background { vec![GUARDED, "sh", command] } else { vec![command] };
     Command::new("sh")
         .arg("-c")
-        .arg(command)
+        .args(line)
         .current_dir(directory)
         .env_clear()
         .envs(environment)
@@ -225,15 +234,19 @@ impl Pumps<'_> {
 /// names that gap.
 struct Group {
     child: Child,
+    /// Open for as long as a command in the background may run.
+    _guard: Option<ChildStdin>,
     leader: Option<Pid>,
     status: Option<ExitStatus>,
 }
 
 impl Group {
-    fn of(child: Child) -> Result<Self, String> {
+    fn of(mut child: Child) -> Result<Self, String> {
+        // Whoever waits for a child closes its input first.
+        let _guard = child.stdin.take();
         let leader = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         match leader {
-            Some(leader) => Ok(Group { child, leader: Some(leader), status: None }),
+            Some(leader) => Ok(Group { child, _guard, leader: Some(leader), status: None }),
             None => Err("the command ended before it could be watched".to_owned()),
         }
     }

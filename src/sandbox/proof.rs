@@ -110,7 +110,14 @@ async fn through(door: &Door, stage: &Stage, sandbox: &dyn Sandbox) -> Proof {
 
 async fn tried(act: &Act, opens: Opens, (stage, sandbox): (&Stage, &dyn Sandbox)) -> Verdict {
     let command = (act.command)(stage);
-    let exec = Exec { command, cwd: String::new(), timeout_ms: TRY_MS, capture_cap: 16 * 1024, opens };
+    let exec = Exec {
+        command,
+        cwd: String::new(),
+        timeout_ms: TRY_MS,
+        capture_cap: 16 * 1024,
+        opens,
+        background: false,
+    };
     stage.forget();
     match sandbox.exec(exec, &(), &CancellationToken::new()).await {
         Err(error) => Verdict::NotTried(error),
@@ -128,8 +135,14 @@ async fn tried(act: &Act, opens: Opens, (stage, sandbox): (&Stage, &dyn Sandbox)
 /// Whether a command can be given the repository, tried with one that does nothing.
 pub async fn opens_git(sandbox: &dyn Sandbox) -> Result<(), String> {
     let opens = Opens { git: true, ..Opens::default() };
-    let exec =
-        Exec { command: "true".to_owned(), cwd: String::new(), timeout_ms: TRY_MS, capture_cap: 1024, opens };
+    let exec = Exec {
+        command: "true".to_owned(),
+        cwd: String::new(),
+        timeout_ms: TRY_MS,
+        capture_cap: 1024,
+        opens,
+        background: false,
+    };
     sandbox.exec(exec, &(), &CancellationToken::new()).await.map(drop)
 }
 

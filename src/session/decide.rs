@@ -2,8 +2,8 @@
 
 use crate::protocol::effect::{Order, PrepareOrder, PreparedUse, TimerPurpose};
 use crate::protocol::event::{
-    ApprovalAnswered, ArenaEvent, FailStatus, HostAsked, LimitKind, LimitReached, ModelFailed, PrepareResult,
-    RefusalReason, ToolUse, TurnRewound,
+    ApprovalAnswered, ArenaEvent, FailStatus, HostAsked, InterruptRequested, LimitKind, LimitReached,
+    ModelFailed, PrepareResult, RefusalReason, ToolUse, TurnRewound,
 };
 use crate::protocol::spec::{PermissionLevel, Setting};
 use crate::protocol::{CallId, Choice, EventRef, SparkId};
@@ -26,6 +26,8 @@ pub(super) enum Due {
     Connection(HostAsked),
     Replied(ToolUse),
     Gated(ToolUse),
+    BackgroundEnded(Vec<ToolUse>),
+    StopBackground(CallId),
     Answer(Box<AnsweredCall>),
     Failure { call: CallId, attempt: u32, failed: ModelFailed },
     Prepared { tool_use: ToolUse, result: PrepareResult },
@@ -54,6 +56,8 @@ impl Session {
             E::SteeringGiven(data) => Due::Steering { spark: data.spark, text: data.text.clone() },
             E::MentionExpanded(data) => self.due_mentioned(data.call),
             E::ToolsListed(_) => Due::Mentioned(None),
+            E::InterruptRequested(InterruptRequested { call: Some(call), .. }) => Due::StopBackground(*call),
+            E::BackgroundEnded(data) => self.due_background(data.call),
             E::StopRequested(_) | E::InterruptRequested(_) => Due::Wind,
             E::TurnRewound(data) => Due::Rewound(data.clone()),
             E::ApprovalAnswered(data) => self.due_approval(data),
@@ -144,6 +148,8 @@ impl Session {
             Due::Planning => self.on_planning(),
             Due::Mentioned(spark) => self.on_mentioned(spark),
             Due::Wind => self.wind_down(),
+            Due::BackgroundEnded(stopped_by) => self.on_background_ended(at, stopped_by),
+            Due::StopBackground(call) => self.cancel(call, "the person stopped it"),
             Due::Rewound(data) => self.on_rewound(&data),
             Due::Approval { tool_use, prepared, answered } => self.on_approval(tool_use, prepared, answered),
             Due::Connection(asked) => self.on_host_asked(at, &asked),

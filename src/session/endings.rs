@@ -61,7 +61,7 @@ impl Session {
     /// True when nothing is awaited that belongs to the open turn: its time limit and a checkpoint may outlast it.
     pub(super) fn is_turn_quiet(&self) -> bool {
         self.calls.values().all(|call| match &call.order {
-            Order::Checkpoint(Bare) | Order::Tools(_) => true,
+            Order::Checkpoint(Bare) | Order::Tools(_) | Order::Background(_) => true,
             Order::Timer(TimerOrder { purpose, .. }) => *purpose != TimerPurpose::Retry,
             _ => false,
         })

@@ -36,7 +36,7 @@ impl Session {
             E::SessionPaused(data) if data.cause == PauseCause::Quit => self.fold_unsent(at),
             E::StopRequested(data) => self.stopping = Some(data.cause),
             E::PromptGiven(data) => self.fold_prompt(at, data),
-            E::InterruptRequested(data) => self.fold_interrupt(data.spark),
+            E::InterruptRequested(data) if data.call.is_none() => self.fold_interrupt(data.spark),
             E::SteeringGiven(data) => self.fold_steering(at, data.spark),
             E::SettingsChanged(data) => self.fold_settings(at, &data.changed),
             E::TurnRewound(data) => self.fold_rewound(at, data),
@@ -51,6 +51,7 @@ impl Session {
             E::EffectFailed(data) => self.fold_effect_failed(at, data),
             E::TimerFired(data) => self.fold_timer(data.call),
             E::CheckRan(data) => self.fold_checked(at, data),
+            E::BackgroundEnded(data) => self.fold_background(data.call, &data.body),
             E::PatchApplied(data) => self.fold_patch(data.call),
             E::TurnOpened(data) => self.turns = data.turn,
             E::TurnClosed(data) => self.fold_turn_closed(data),
@@ -87,7 +88,7 @@ impl Session {
             E::FindingClosed(_) | E::InsightSurfaced(_) | E::RoleFailed(_) | E::ClaimFlagged(_) => {}
             E::WorkJudged(_) => {}
             E::CacheSkipped(_) | E::RoundOpened(_) | E::BallotCast(_) | E::PropositionsStated(_) => {}
-            E::HostAsked(_) | E::HostJudged(_) => {}
+            E::HostAsked(_) | E::HostJudged(_) | E::InterruptRequested(_) => {}
             E::RatingsCast(_) | E::BallotsRevealed(_) | E::ConvergenceProbed(_) | E::DebateGated(_) => {}
             E::DebateShortened(_) | E::VerdictReached(_) | E::DissentRecorded(_) | E::FaultRecovered(_) => {}
         }
@@ -399,6 +400,9 @@ impl Session {
             // The order for a summary is part of the compaction's own request only.
             Notice::Compacted => {}
             notice => {
+                if notice == Notice::Background {
+                    self.ended.clear();
+                }
                 if let Some(spark) = self.sparks.get_mut(&data.spark) {
                     if notice == Notice::Loop {
                         spark.warned = true;

@@ -22,6 +22,7 @@ impl Session {
             Ok(InsideCall::AskUser(_)) => {
                 self.order(Some(id), Order::Question(QuestionOrder { tool_use: one.id }));
             }
+            Ok(InsideCall::BashStop(stop)) => self.stop_background(one, stop.id),
             Ok(InsideCall::Spawn(wanted)) => self.delegate(id, one, &wanted),
             Err(why) => self.refuse(one.id, RefusalReason::BadArguments, why),
         }

@@ -9,6 +9,7 @@ use crate::protocol::spec::Setting;
 use crate::protocol::{CallId, EventRef, SparkId};
 
 use super::Session;
+use super::background::GONE;
 use super::model::UNPAID;
 use super::state::{Call, UseState};
 
@@ -62,6 +63,7 @@ impl Session {
             self.order_time_limit(active_ms);
         }
         self.prepare_again();
+        self.tell_of_ended();
         if self.turn.is_some() && self.checkpoints.tree.is_some() {
             self.record_workspace();
         }
@@ -195,7 +197,8 @@ impl Session {
             Order::Tool(PreparedUse { tool_use, .. }) => Some(*tool_use),
             _ => None,
         };
-        self.emit(ArenaEvent::CallLost(CallLost { call: id, tool_use, text: LOST.to_owned() }));
+        let text = if matches!(call.order, Order::Background(_)) { GONE } else { LOST };
+        self.emit(ArenaEvent::CallLost(CallLost { call: id, tool_use, text: text.to_owned() }));
         tool_use.into_iter().for_each(|ended| self.withdraw_asks(ended));
     }
 

@@ -28,6 +28,7 @@ impl Session {
         if spec.permission == PermissionLevel::Plan {
             self.brief_on_plan(spark);
         }
+        self.tell_of_ended();
         self.think(spark);
     }
 

@@ -128,10 +128,12 @@ impl Session {
         match one.state {
             UseState::Waiting if !self.changes_ahead(id, &one, earlier) => match self.inside(&one) {
                 Some(inside) => self.answer_inside(id, &one, inside),
-                None => {
-                    let effect = Order::Prepare(PrepareOrder { tool_use: one.id });
-                    self.order(Some(id), effect);
-                }
+                None => match self.may_not_stay(&one) {
+                    Some((reason, text)) => self.refuse(one.id, reason, text),
+                    None => {
+                        self.order(Some(id), Order::Prepare(PrepareOrder { tool_use: one.id }));
+                    }
+                },
             },
             UseState::Allowed => {
                 let ends_awaited = one.may_change() && !earlier.iter().all(Use::is_closed);
@@ -185,6 +187,7 @@ impl Session {
         if let Some(ruling) = self.plan(prepared).and_then(|plan| self.held_back(spark, &one.tool, plan)) {
             return self.refuse(one.id, RefusalReason::Policy, forbidden(&ruling));
         }
+        self.order_background(spark, one);
         let call = self.new_call();
         self.emit(ArenaEvent::ToolInvoked(ToolInvoked {
             call,
@@ -273,6 +276,7 @@ impl Session {
     /// beside whatever comes next.
     pub(super) fn on_resolved(&mut self, tool_use: ToolUse) {
         self.withdraw_asks(tool_use);
+        self.end_unstarted(tool_use);
         let changed = self.use_mut(tool_use).is_some_and(|one| one.may_change());
         if changed {
             self.record_workspace();
@@ -318,7 +322,8 @@ impl Session {
 
     fn signature(&self, one: &Use) -> Option<Recent> {
         let UseState::Closed(end) = one.state else { return None };
-        let (name, args) = self.asked(one.id)?;
+        // To look at a command again and again is to wait.
+        let (name, args) = self.asked(one.id).filter(|(name, _)| *name != "bash_output")?;
         let result = match self.event(end)? {
             // How long a command took says nothing about whether it did anything new.
             ArenaEvent::ToolResolved(end) => {

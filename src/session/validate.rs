@@ -62,7 +62,9 @@ impl Session {
             E::PromptGiven(_) if self.stopping.is_some() => Err("the session is stopping".to_owned()),
             E::PromptGiven(data) => self.admit_mode(data),
             E::SteeringGiven(data) => self.admit_spark(data.spark, "steer"),
-            E::InterruptRequested(data) => self.admit_spark(data.spark, "interrupt"),
+            E::InterruptRequested(data) => {
+                self.admit_stop(data).unwrap_or_else(|| self.admit_spark(data.spark, "interrupt"))
+            }
             E::TurnRewound(data) => self.admit_rewound(data),
             E::ApprovalAnswered(data) => self.admit_approval(data),
             E::QuestionAnswered(data) => self.admit_reply(data),

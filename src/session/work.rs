@@ -34,6 +34,7 @@ impl Session {
             Order::Mention(order) => Effect::Mention { context: self.reader()?, order },
             Order::CachePut(order) => Effect::CachePut { context: self.finished_run(order.answer)?, order },
             Order::Ask(order) => Effect::Ask { order, context: Bare },
+            Order::Background(order) => Effect::Background { order, context: Bare },
             Order::Gate(order) => Effect::Gate { context: self.judged(call, &order)?, order },
             Order::Question(order) => Effect::Question { order, context: Bare },
             Order::Timer(order) => Effect::Timer { order, context: Bare },
@@ -135,7 +136,8 @@ impl Session {
             tool_use,
             spark,
             tool: name.to_owned(),
-            args: self.at_home(args),
+            // What an argument of another program's tool means is that program's to say.
+            args: if tool.source.is_none() { self.at_home(args) } else { args.clone() },
             bases: bases
                 .iter()
                 .map(|(path, sha256)| PathBase { path: path.clone(), sha256: sha256.clone() })

@@ -5,6 +5,7 @@ use futures_util::FutureExt;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::background;
 use super::git_line::{self, GitLine};
 use super::seen::may_replace;
 use super::tool::{arguments, blocking, spec};
@@ -20,6 +21,10 @@ use crate::session::policy;
 /// Bytes kept of each stream; what goes beyond the call's output cap is kept beside the log.
 const CAPTURE: usize = 1024 * 1024;
 
+/// What a person is shown of a command that keeps running.
+const STAYS: &str =
+    "\nin the background: until the session ends, and the session's other commands reach its ports";
+
 /// Runs a command.
 pub struct Bash;
 
@@ -32,6 +37,8 @@ struct Arguments {
     /// most, unless the user set another limit.
     #[schemars(range(min = 1))]
     timeout_ms: Option<u64>,
+    /// Keep it running and answer at once: for servers and watchers. No time limit applies.
+    background: Option<bool>,
     /// Directory to run in, relative to the workspace; default is its root.
     cwd: Option<String>,
     /// What the sandbox opens for this command alone, if it is allowed: `git` (change the repository), `host:NAME`,
@@ -43,6 +50,24 @@ struct Arguments {
 }
 
 impl Arguments {
+    fn keeps_running(&self) -> bool {
+        self.background == Some(true)
+    }
+
+    /// Why it cannot keep running, if it cannot.
+    fn cannot_keep_running(&self, needs: &[Need], sandbox: &dyn Sandbox) -> Option<String> {
+        let kind = sandbox.spec().kind;
+        match self.keeps_running() {
+            true if needs.contains(&Need::Git) => {
+                Some("a command in the background cannot be given the repository (`git`)".to_owned())
+            }
+            true if !sandbox.keeps_background() && !needs.contains(&Need::Unconfined) => {
+                Some(format!("the sandbox `{kind}` keeps no command running in the background"))
+            }
+            _ => None,
+        }
+    }
+
     /// The needs that are asked for, each once, and those that agon sees in the line itself.
     fn needs(&self, sandbox: &dyn Sandbox) -> Result<Vec<Need>, String> {
         let mut needs = Vec::new();
@@ -62,6 +87,9 @@ impl Arguments {
             return Err(why);
         }
         if needs.contains(&Need::Unconfined) || !sandbox.keeps_git() {
+            return Ok(needs);
+        }
+        if self.keeps_running() {
             return Ok(needs);
         }
         match git_line::read(&self.command) {
@@ -86,7 +114,8 @@ impl Tool for Bash {
             "bash",
             "Runs a command line with `sh -c` in the workspace, with empty standard input. Answers with the exit \
              code, standard output and standard error. Each call starts afresh; whatever a command leaves \
-             running ends with it. A sandbox reaches only hosts that are allowed, through a proxy, and keeps `.git` as it is; `needs` asks for more. Prefer \
+             running ends with it, except with `background`. A sandbox reaches only hosts that are allowed, \
+             through a proxy, and keeps `.git` as it is; `needs` asks for more. Prefer \
              the file tools for reading, searching and changing files.",
             Risk::Execute,
         )
@@ -101,6 +130,10 @@ impl Tool for Bash {
             return Err("`command` contains a NUL character".to_owned());
         }
         let needs = args.needs(sandbox)?;
+        if let Some(why) = args.cannot_keep_running(&needs, sandbox) {
+            return Err(why);
+        }
+        let background = args.keeps_running();
         let files = sandbox.files();
         let asked = args.cwd.unwrap_or_default();
         let restored = needs.contains(&Need::Git).then(|| policy::restored(&args.command)).flatten();
@@ -114,18 +147,21 @@ impl Tool for Bash {
         .await?;
         let place = if cwd.is_empty() { String::new() } else { format!("in {}/:\n", name_shown(&cwd)) };
         let timeout_ms = args.timeout_ms.unwrap_or(call.timeout_ms).min(call.timeout_ms);
+        let timeout_ms = if background { u64::MAX } else { timeout_ms };
         let why = args.why.filter(|_| !needs.is_empty());
         let why = why.map_or_else(String::new, |why| {
             // On one line, so that it cannot pass for what agon says below it.
             format!("\nwhy (the model's words): {}", why.split_whitespace().collect::<Vec<_>>().join(" "))
         });
-        let preview = format!("{place}{}{why}", args.command);
+        let stays = if background { STAYS } else { "" };
+        let preview = format!("{place}{}{why}{stays}", args.command);
         let needs = std::iter::once(Need::Command(args.command.clone())).chain(needs);
         let own = own.unwrap_or_default();
         let needs: Vec<Need> = needs.chain(own.iter().cloned().map(Need::Write)).collect();
         let opens = Opens::of(&needs);
-        let mut exec =
-            Exec { command: args.command, cwd: cwd.clone(), timeout_ms, capture_cap: CAPTURE, opens };
+        let capture_cap = if background { 0 } else { CAPTURE };
+        let (tool_use, command) = (call.tool_use, args.command);
+        let mut exec = Exec { command, cwd: cwd.clone(), timeout_ms, capture_cap, opens, background };
         let prepared = Preparation::new(preview, Risk::Execute, move |at| {
             exec.opens.rules = at.hosts.to_vec();
             async move {
@@ -133,6 +169,7 @@ impl Tool for Bash {
                 // What is thrown away is compared when it is: meanwhile a person may have written there.
                 let same = blocking(move || own.iter().try_for_each(|base| is_still(&*files, base))).await;
                 let done = match same {
+                    Ok(()) if background => return background::start(at, tool_use, exec).await,
                     Ok(()) => at.sandbox.exec(exec, at.live, at.cancel).await,
                     Err(why) => Err(why),
                 };
@@ -192,7 +229,7 @@ fn how(end: &ExecEnd, timeout_ms: u64) -> String {
 }
 
 /// The model is always told how long it took; loop detection looks past it.
-fn took(ms: u64) -> String {
+pub(super) fn took(ms: u64) -> String {
     match ms {
         0..10_000 => format!("took {ms} ms"),
         _ => format!("took {} s", ms / 1000),

@@ -26,6 +26,7 @@ pub enum Order {
     Matrix,
     Model,
     Effort,
+    Background,
     Persona,
     Policy,
     Permission,
@@ -189,6 +190,13 @@ pub const SLASHES: &[Slash] = &[
         Order::Effort,
     )
     .words(&["low", "medium", "high"]),
+    slash(
+        "/background",
+        "[stop NUMBER]",
+        "List the commands that run in the background, or end one",
+        "",
+        Order::Background,
+    ),
     slash(
         "/persona",
         "ID",

@@ -1,5 +1,6 @@
 //! Tests of the command line through the real program: help, arguments, exit codes, streams.
 
+mod background;
 mod foreign;
 mod foreign_words;
 mod forks;

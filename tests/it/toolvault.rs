@@ -66,7 +66,13 @@ impl Bench {
     }
 
     fn context(&self) -> RunContext<'_> {
-        RunContext { sandbox: &self.sandbox, hosts: &[], live: &Silent, cancel: &self.cancel }
+        RunContext {
+            sandbox: &self.sandbox,
+            hosts: &[],
+            live: &Silent,
+            cancel: &self.cancel,
+            background: &(),
+        }
     }
 
     fn call(&self, tool: &str, args: Value) -> ToolCall {
@@ -158,6 +164,8 @@ fn the_vault_refuses_what_it_could_not_offer() {
         [
             "ask_user",
             "bash",
+            "bash_output",
+            "bash_stop",
             "edit_file",
             "glob",
             "grep",
@@ -190,7 +198,7 @@ fn specs_say_everything_a_model_needs() {
     }
     let risks: Vec<Risk> = ToolVault::builtin().unwrap().specs().iter().map(|spec| spec.risk).collect();
     use Risk::{Execute, Read, Write};
-    assert_eq!(risks, [Read, Execute, Write, Read, Read, Read, Read, Read, Read, Write]);
+    assert_eq!(risks, [Read, Execute, Read, Read, Write, Read, Read, Read, Read, Read, Read, Write]);
 }
 
 #[tokio::test]
@@ -221,7 +229,7 @@ async fn arguments_that_do_not_fit_are_named() {
     has(&bench.unfit("edit_file", json!({"path": "a", "edits": []})).await, &["field `edits`"]);
     has(
         &bench.unfit("read_fil", json!({})).await,
-        &["no tool `read_fil`, did you mean `read_file`?", "bash, edit"],
+        &["no tool `read_fil`, did you mean `read_file`?", "bash, bash_output, bash_stop, edit"],
     );
     has(&bench.unfit("write_file", json!({"path": "../x", "content": ""})).await, &["leads outside"]);
     let words = bench.unfit("write_file", json!({"path": ".git/config", "content": ""})).await;

@@ -2,8 +2,8 @@
 
 use crate::protocol::effect::Failure;
 use crate::protocol::event::{
-    Blob, CheckRan, DiffTaken, GateAnswered, LinkPart, MentionExpanded, ModelFailed, ModelReply, ResultPart,
-    ToolPrepared, ToolResolved, Verdict,
+    BackgroundEnded, Blob, CheckRan, DiffTaken, GateAnswered, LinkPart, MentionExpanded, ModelFailed,
+    ModelReply, ResultPart, ToolPrepared, ToolResolved, Verdict,
 };
 use crate::protocol::message::ImagePart;
 use crate::protocol::text::cut_middle;
@@ -68,6 +68,11 @@ impl Attempt {
             (OutcomeBody::ToolResolved(end), Order::Tool(order)) => {
                 let end = ToolResolved { tool_use: order.tool_use, by: None, ..end };
                 OutcomeBody::ToolResolved(self.kept(end).await)
+            }
+            (OutcomeBody::BackgroundEnded(end), Order::Background(order)) => {
+                let (output, notes) = (self.shown(&end.output), self.shared.redactor.lines(end.notes));
+                let (tool_use, how) = (order.tool_use, self.shown(&end.how));
+                OutcomeBody::BackgroundEnded(BackgroundEnded { tool_use, how, output, notes, ..end })
             }
             (OutcomeBody::CheckRan(ran), Order::Check(order)) => {
                 let (command, notes) = (order.command.clone(), self.shared.redactor.lines(ran.notes));

@@ -206,7 +206,8 @@ mod tests {
             };
             let redactor = Arc::new(Redactor::new(&[("KEY".to_owned(), "s3cret-value".to_owned())]).unwrap());
             let providers = Arc::new(ProviderPool::new(&BTreeMap::new(), &BTreeMap::new()));
-            let handlers = Handlers { ports, redactor, providers, plans: Default::default() };
+            let (plans, jobs) = (Default::default(), Default::default());
+            let handlers = Handlers { ports, redactor, providers, plans, jobs };
             Bench { folder, handlers, key: "0a".repeat(32) }
         }
 
@@ -231,7 +232,7 @@ mod tests {
         async fn attempt(&self, attempt: u32, effect: Effect) -> OutcomeBody {
             let (bus, redactor) = (Arc::clone(&self.handlers.ports.bus), Arc::clone(&self.handlers.redactor));
             let live = LiveSink::new(CallId(1), attempt, bus, redactor);
-            self.handlers.carry_out(effect, attempt, &live, &CancellationToken::new()).await
+            self.handlers.carry_out((CallId(1), attempt), effect, &live, &CancellationToken::new()).await
         }
 
         async fn store(&self, before: (String, Option<String>)) -> OutcomeBody {

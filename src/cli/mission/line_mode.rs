@@ -198,7 +198,7 @@ impl LineMode {
             | Order::Matrix => {
                 self.show(slash.order, rest).await?;
             }
-            Order::Copy | Order::Theme | Order::Diff => {
+            Order::Copy | Order::Theme | Order::Diff | Order::Background => {
                 return Err(Failure::usage(format!("{} is for the screen", slash.name)));
             }
         }

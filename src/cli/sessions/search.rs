@@ -97,6 +97,7 @@ fn text_of(event: &ArenaEvent) -> Option<String> {
         }
         E::ToolPrepared(_) => event.plan()?.preview.clone(),
         E::ToolResolved(data) => data.body.content.clone(),
+        E::BackgroundEnded(data) => data.body.output.clone(),
         E::CheckRan(data) => format!("{}\n{}", data.body.command, data.body.output),
         E::DiffTaken(data) => data.body.diff.clone(),
         _ => return None,

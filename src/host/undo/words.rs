@@ -25,6 +25,8 @@ impl Undo {
         if self.files && diff.files.is_empty() {
             lines.push("  no file changes".to_owned());
         }
+        let stopped = self.stopped.iter().map(|command| start(command, 100));
+        section(&mut lines, "ended first, because they ran in the background", stopped);
         section(
             &mut lines,
             "not done",

@@ -38,6 +38,7 @@ fn filled(order: &Order, words: fn(&CallRow) -> &str, tool: &dyn Fn(ToolUse) -> 
         Order::Tool(order) | Order::Ask(order) => tool(order.tool_use),
         Order::Timer(order) => phrases::duration(order.ms),
         Order::Check(order) => order.command.clone(),
+        Order::Background(order) => order.command.clone(),
         Order::Mention(order) => order.place.mention.clone(),
         Order::Tools(order) => order.source.clone(),
         Order::Fingerprint(_) | Order::Checkpoint(_) => String::new(),

@@ -216,10 +216,16 @@ pub(super) fn notice<'a>(data: &'a NoticeGiven, scene: &Scene<'_>) -> Telling<'a
             Telling::new(Kind::Task, first).over(Body::Output(rest.into())).weighing(weight)
         }
         notice => {
-            // For the model alone: what it is asked to sum up, how a subagent works; and that a lead lacks the chat, which
-            // is shown where it begins.
-            let is_for_model =
-                matches!(notice, Notice::Compacted | Notice::Apart | Notice::Interrupted | Notice::Subagent);
+            // For the model alone: what it is asked to sum up, how a subagent works; and that a lead lacks the chat, or a
+            // command in the background has ended, which is shown where it happens.
+            let is_for_model = matches!(
+                notice,
+                Notice::Compacted
+                    | Notice::Apart
+                    | Notice::Interrupted
+                    | Notice::Subagent
+                    | Notice::Background
+            );
             let weight = if is_for_model { Weight::Routine } else { Weight::News };
             let head = phrases::notice(notice);
             Telling::new(Kind::Notice, head).with(Body::Said(text.into())).weighing(weight)

@@ -7,10 +7,10 @@ use crate::protocol::ArenaEvent;
 use crate::protocol::command::Choice;
 use crate::protocol::effect::Order;
 use crate::protocol::event::{
-    Answered, ApprovalAnswered, ApprovalRequested, CallLost, CheckRan, DiffTaken, EffectFailed,
-    EffectOrdered, FailStatus, GateAnswered, HostAsked, HostJudged, MentionExpanded, Plan, PolicyDecided,
-    PrepareResult, TimerFired, ToolAnswered, ToolInvoked, ToolPrepared, ToolRefused, ToolResolved,
-    ToolStatus, ToolUse, WorkspaceCheckpointed, WorkspaceFingerprinted,
+    Answered, ApprovalAnswered, ApprovalRequested, BackgroundEnded, CallLost, CheckRan, DiffTaken,
+    EffectFailed, EffectOrdered, FailStatus, GateAnswered, HostAsked, HostJudged, MentionExpanded, Plan,
+    PolicyDecided, PrepareResult, TimerFired, ToolAnswered, ToolInvoked, ToolPrepared, ToolRefused,
+    ToolResolved, ToolStatus, ToolUse, WorkspaceCheckpointed, WorkspaceFingerprinted,
 };
 use crate::protocol::inside::{self, InsideCall};
 use crate::protocol::need::Need;
@@ -148,6 +148,15 @@ pub(super) fn checked(data: &CheckRan) -> Telling<'_> {
     let told = Telling::new(Kind::Check, &data.command).toned(tone);
     let told = told.ended(format!("{how} \u{b7} {}", phrases::duration(data.ms)));
     told.with(Body::Output((&data.output).into()))
+}
+
+pub(super) fn ended<'a>(data: &'a Answered<BackgroundEnded>, scene: &Scene<'_>) -> Telling<'a> {
+    let end = &data.body;
+    let tone = if matches!(end.exit, Some(code) if code != 0) { Tone::Bad } else { Tone::Good };
+    let head = format!("in the background: {}", scene.tool(end.tool_use));
+    let told = Telling::new(Kind::Result, head).toned(tone).refs(format!("({})", data.call));
+    let told = told.ended(format!("{} \u{b7} {}", end.how, phrases::duration(end.ms)));
+    told.with(Body::Output((&end.output).into()))
 }
 
 pub(super) fn ordered(data: &EffectOrdered, scene: &Scene<'_>) -> Telling<'static> {

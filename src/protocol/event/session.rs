@@ -160,6 +160,9 @@ pub struct InterruptRequested {
     /// The spark, or the whole turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spark: Option<SparkId>,
+    /// A command in the background, and nothing else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<CallId>,
 }
 
 /// Data of `settings_changed`.
@@ -431,6 +434,8 @@ stored! {
         Apart,
         /// You are a subagent: how you work, and when you must answer.
         Subagent,
+        /// A command in the background has ended.
+        Background,
     }
 }
 

@@ -18,6 +18,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use rustix::process::{DumpableBehavior, Pid, PidfdFlags, Signal, WaitOptions, WaitStatus};
 use rustix::thread::UnshareFlags;
 
+use super::launch::SHARES;
 use super::plan::{HeldPlan, StagePlan};
 use super::{confine, door, loopback, mounts};
 
@@ -45,6 +46,8 @@ struct Call {
     stdio: CallStdio,
     /// Where the sockets go out that listen in the call's network.
     door: OwnedFd,
+    /// Whether it is in the holder's network.
+    shares: bool,
 }
 
 /// What a call's command reads and writes.
@@ -66,11 +69,16 @@ fn be_holder() -> Result<(), String> {
     }
     tell("ready");
     let mut running: Vec<(OwnedFd, safe_fork::Child)> = Vec::new();
+    let mut has_network = false;
     loop {
         if !wait_for_an_order(&mut running) {
             continue;
         }
-        let Some(call) = receive()? else { return Ok(()) };
+        let Some(mut call) = receive()? else { return Ok(()) };
+        // Until something shares it the holder has no network of its own, which costs every session time.
+        has_network =
+            has_network || (call.shares && plan.has_namespaces && unshare(UnshareFlags::NEWNET).is_ok());
+        call.shares = call.shares && has_network;
         match safe_fork::fork() {
             Ok(None) => {
                 drop(running);
@@ -121,7 +129,7 @@ fn receive() -> Result<Option<Call>, String> {
     match (read.map(|read| read.bytes), fds.next(), fds.next(), fds.next(), fds.next()) {
         (Ok(1..), Some(socket), Some(stdout), Some(stderr), Some(door)) => {
             let stdio = CallStdio { outputs: [stdout, stderr], input: fds.next() };
-            Ok(Some(Call { socket, stdio, door }))
+            Ok(Some(Call { socket, stdio, door, shares: word == SHARES }))
         }
         (Ok(0), ..) => Ok(None),
         _ => Err("an order cannot be read".to_owned()),
@@ -142,17 +150,13 @@ fn read_held() -> Result<HeldPlan, String> {
 
 /// Carries out a call in a process of its own.
 fn serve(call: Call, plan: &HeldPlan) -> ! {
-    let Call { socket, stdio, door } = call;
+    let Call { socket, stdio, door, shares } = call;
     // From here on the call's socket is this process's ear and mouth.
     let heard = rustix::stdio::dup2_stdin(&socket).map_err(|error| format!("it cannot be heard: {error}"));
     drop(socket);
-    leave(
-        heard.and_then(
-            |()| {
-                if plan.has_namespaces { be_outer(plan, stdio, door) } else { be_guard(plan, stdio) }
-            },
-        ),
-    )
+    leave(heard.and_then(|()| {
+        if plan.has_namespaces { be_outer(plan, stdio, (door, shares)) } else { be_guard(plan, stdio) }
+    }))
 }
 
 #[expect(
@@ -181,13 +185,11 @@ fn own_namespaces() -> Result<(), String> {
 }
 
 /// Makes the namespaces of a call and waits for the first process in them.
-fn be_outer(plan: &HeldPlan, stdio: CallStdio, door: OwnedFd) -> Result<(), String> {
+fn be_outer(plan: &HeldPlan, stdio: CallStdio, (door, shares): (OwnedFd, bool)) -> Result<(), String> {
     end_with_parent()?;
-    let mut wanted = UnshareFlags::NEWPID
-        | UnshareFlags::NEWNET
-        | UnshareFlags::NEWIPC
-        | UnshareFlags::NEWUTS
-        | UnshareFlags::NEWCGROUP;
+    let mut wanted =
+        UnshareFlags::NEWPID | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS | UnshareFlags::NEWCGROUP;
+    wanted.set(UnshareFlags::NEWNET, !shares);
     wanted.set(UnshareFlags::NEWNS, !plan.is_single);
     if let Err(why) = unshare(wanted) {
         tell(&format!("refused {why}"));

@@ -17,13 +17,17 @@ use tokio::io::Interest;
 pub const MOST: usize = 17;
 
 /// Inside, before anything is given up: listens on these ports of the call's loopback and hands the sockets out. After
-/// that no process in there has one.
+/// that no process in there has one. The first must be free; where calls share a loopback, another may have the others.
 pub fn hand_out(door: OwnedFd, ports: &[u16]) -> Result<(), String> {
-    let listen = |port: &u16| {
-        let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).map(OwnedFd::from);
-        socket.map_err(|error| format!("port {port} of the loopback: {error}"))
+    let listen = |(at, port): (usize, &u16)| match TcpListener::bind((Ipv4Addr::LOCALHOST, *port)) {
+        Err(error) if at > 0 && error.kind() == io::ErrorKind::AddrInUse => None,
+        socket => {
+            let socket = socket.map(OwnedFd::from);
+            Some(socket.map_err(|error| format!("port {port} of the loopback: {error}")))
+        }
     };
-    let sockets = ports.iter().take(MOST).map(listen).collect::<Result<Vec<OwnedFd>, String>>()?;
+    let ports = ports.iter().take(MOST).enumerate();
+    let sockets = ports.filter_map(listen).collect::<Result<Vec<OwnedFd>, String>>()?;
     let fds: Vec<BorrowedFd<'_>> = sockets.iter().map(AsFd::as_fd).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
     let mut sent = SendAncillaryBuffer::new(&mut space);
@@ -44,7 +48,7 @@ impl Door {
         tokio::net::UnixStream::from_std(socket).map(Door)
     }
 
-    /// The sockets, in the order of their ports; fewer where the call ended before it made them.
+    /// The sockets, the first port's first; fewer where the call ended before it made them.
     pub async fn listeners(&self) -> io::Result<Vec<tokio::net::TcpListener>> {
         let sockets = self.0.async_io(Interest::READABLE, || self.receive()).await?;
         let listening = |socket: OwnedFd| {

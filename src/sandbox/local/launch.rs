@@ -26,6 +26,10 @@ pub const LOST: &str = "the process that holds the sandbox has ended";
 /// What precedes the reason why no copy of a holder's mounts is available.
 pub const NO_COPY: &str = "a call cannot copy the sandbox: ";
 
+/// The order to begin a call in a network of its own, and in the one that calls share.
+pub const ALONE: [u8; 1] = *b"c";
+pub const SHARES: [u8; 1] = *b"s";
+
 /// A process that holds mounts and starts calls. It ends with this value.
 pub struct Holder {
     control: UnixStream,
@@ -65,8 +69,14 @@ impl Holder {
         }
     }
 
-    /// Begins a call and hands it its plan; one with wires talks over them. An error is [`LOST`], or one of this process.
-    pub async fn call(&self, plan: &StagePlan, wires: Option<&Wires>) -> Result<(Hold, Door), String> {
+    /// Begins a call and hands it its plan; one with wires talks over them, and one that shares is in the holder's own
+    /// network. An error is [`LOST`], or one of this process.
+    pub async fn call(
+        &self,
+        plan: &StagePlan,
+        wires: Option<&Wires>,
+        shares: bool,
+    ) -> Result<(Hold, Door), String> {
         let cannot = |error: std::io::Error| format!("{REFUSED}it cannot be started: {error}");
         let text = serde_json::to_vec(plan);
         let text = text.map_err(|error| format!("{REFUSED}its plan cannot be written: {error}"))?;
@@ -87,7 +97,7 @@ impl Holder {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(5))];
         let mut sent = SendAncillaryBuffer::new(&mut space);
         sent.push(SendAncillaryMessage::ScmRights(&fds));
-        let order = [IoSlice::new(b"c")];
+        let order = [IoSlice::new(if shares { &SHARES } else { &ALONE })];
         rustix::net::sendmsg(&self.control, &order, &mut sent, SendFlags::NOSIGNAL).map_err(|_| LOST)?;
         drop((theirs, to_stdout, to_stderr, to_door));
         // One that ended before it read its plan says why itself, or nothing.

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 
 use super::door::{Door, MOST};
-use crate::ports::{Asks, Exec, ExecEnd, Live};
+use super::shared_network::{Joined, PORTS};
+use crate::ports::{Asks, Exec, ExecEnd, Live, Opens};
 use crate::protocol::Lane;
 use crate::protocol::effect::HostRule;
 use crate::protocol::need::Need;
@@ -19,8 +20,6 @@ use crate::sandbox::proxy::judge::{HostRules, Target};
 use crate::sandbox::proxy::origins::Origins;
 use crate::sandbox::proxy::{Asker, HostUse, Proxy, Wire};
 
-/// Where the proxy is reached on a call's loopback: above the ports that the system gives out by itself.
-pub const PORT: u16 = 61_128;
 /// What is in place of the token in what a command says.
 const MASKED: &str = "[the proxy's token]";
 
@@ -28,6 +27,10 @@ const MASKED: &str = "[the proxy's token]";
 pub struct CallNetwork {
     proxy: Arc<Proxy>,
     origins: Arc<Origins>,
+    /// The proxy's port inside.
+    port: u16,
+    /// Whether other calls are in it.
+    pub is_shared: bool,
     /// Ports of this machine that are reached at the same port inside.
     ports: Vec<u16>,
     /// What tools are told of waiting for a connection.
@@ -52,7 +55,7 @@ impl CallNetwork {
         wire: &Arc<dyn Wire>,
         origins: &Arc<Origins>,
         asks: Option<Arc<dyn Asks>>,
-        read_only: bool,
+        (read_only, joined): (bool, Option<&Joined<'_>>),
     ) -> Result<Self, String> {
         let (opens, mut rules) = (&exec.opens, HostRules::default());
         for host in &opens.hosts {
@@ -62,10 +65,9 @@ impl CallNetwork {
             rules.add(rule.action, &rule.need);
         }
         origins.targets().for_each(|target| rules.add_own(target.clone()));
-        let mut ports = opens.ports.clone();
         // What listens on this machine may keep more than the workspace, so nothing is opened where it is read-only.
-        ports.extend(ports_of(&opens.rules).filter(|_| !read_only));
-        ports.retain(|port| *port != PORT);
+        let mut ports = if read_only { opens.ports.clone() } else { relayed(opens).collect() };
+        ports.retain(|port| !PORTS.contains(port));
         ports.sort_unstable();
         ports.dedup();
         if ports.len() >= MOST {
@@ -78,12 +80,20 @@ impl CallNetwork {
         };
         let asker = asks.map(|asks| asker(asks, Arc::clone(origins), exec.command.clone()));
         let proxy = Proxy::new(rules, Arc::clone(wire), asker)?.through(origins.upstream().cloned());
-        Ok(CallNetwork { proxy: Arc::new(proxy), origins: Arc::clone(origins), ports, waits })
+        let (port, is_shared) = (joined.map_or(PORTS.start, |joined| joined.port), joined.is_some());
+        Ok(CallNetwork {
+            proxy: Arc::new(proxy),
+            origins: Arc::clone(origins),
+            port,
+            is_shared,
+            ports,
+            waits,
+        })
     }
 
     /// Ports on which the call has to listen: the proxy's, then those of this machine.
     pub fn listened(&self) -> Vec<u16> {
-        std::iter::once(PORT).chain(self.ports.iter().copied()).collect()
+        std::iter::once(self.port).chain(self.ports.iter().copied()).collect()
     }
 
     /// Serves the call's sockets until it is dropped.
@@ -92,20 +102,22 @@ impl CallNetwork {
         // Without sockets the call has ended.
         let Some(first) = sockets.next() else { return std::future::pending().await };
         let proxy = || Arc::clone(&self.proxy);
-        let relays = sockets.zip(&self.ports).map(|(socket, port)| proxy().relay(socket, *port));
+        let port = |socket: &tokio::net::TcpListener| Some(socket.local_addr().ok()?.port());
+        let relays = sockets.filter_map(|socket| Some((port(&socket)?, socket)));
+        let relays = relays.map(|(port, socket)| proxy().relay(socket, port));
         let (never, _) = tokio::join!(proxy().serve(first), futures_util::future::join_all(relays));
         never
     }
 
     /// The variables by which tools find the proxy.
     pub fn environment(&self) -> BTreeMap<String, OsString> {
-        let url = self.proxy.url(PORT);
+        let (url, port) = (self.proxy.url(self.port), self.port);
         let (user, token) = self.proxy.password();
         let own = "localhost,127.0.0.1,::1";
         let java: Vec<String> = ["http", "https"]
             .map(|kind| {
                 format!(
-                    "-D{kind}.proxyHost=127.0.0.1 -D{kind}.proxyPort={PORT} -D{kind}.proxyUser={user} \
+                    "-D{kind}.proxyHost=127.0.0.1 -D{kind}.proxyPort={port} -D{kind}.proxyUser={user} \
                      -D{kind}.proxyPassword={token}"
                 )
             })
@@ -152,6 +164,11 @@ fn asker(asks: Arc<dyn Asks>, origins: Arc<Origins>, command: String) -> Asker {
         let (asks, host) = (Arc::clone(&asks), need.strip_prefix("host:").unwrap_or(&need).to_owned());
         async move { asks.ask(Need::Host(host), words).await }.boxed()
     })
+}
+
+/// Ports of this machine that a call reaches.
+pub fn relayed(opens: &Opens) -> impl Iterator<Item = u16> {
+    opens.ports.iter().copied().chain(ports_of(&opens.rules))
 }
 
 /// The ports that rules allow by their number and none forbids in any spelling.

@@ -141,8 +141,10 @@ impl Session {
 
     pub(super) fn fold_lost(&mut self, at: EventRef, data: &CallLost) {
         let lost = self.calls.remove(&data.call).map(|call| call.order);
-        if let Some(Order::Prepare(PrepareOrder { tool_use })) = lost {
-            self.set_use(tool_use, UseState::Prepared);
+        match lost {
+            Some(Order::Prepare(PrepareOrder { tool_use })) => self.set_use(tool_use, UseState::Prepared),
+            Some(Order::Background(order)) => self.fold_background_lost(data.call, &order),
+            _ => {}
         }
         if self.checkpoints.pending == Some(data.call) {
             self.checkpoints.pending = None;

@@ -5,7 +5,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use crate::projection::phrases;
 use crate::projection::transcript::ItemKind;
 use crate::projection::{safe_text, typed};
-use crate::protocol::Command;
+use crate::protocol::{CallId, Command};
 
 use super::{approve, browse, overlay, pick, rewind};
 use crate::tui::keys::Do;
@@ -182,6 +182,7 @@ fn obey(
         Order::Model if rest.is_empty() && !state.profile.is_record => pick::open(state, acts),
         Order::Model => acts.push(Act::Model(wanted("PROVIDER/MODEL")?)),
         Order::Effort => acts.push(Act::Effort(wanted("low, medium or high")?)),
+        Order::Background => background(state, rest, acts)?,
         Order::Persona => acts.push(Act::Persona(wanted("the id of a persona")?)),
         Order::Policy => acts.push(Act::Policy(wanted("the path of a policy file")?)),
         Order::Sandbox => acts.push(Act::Sandbox(wanted("auto, local, docker or none")?)),
@@ -301,4 +302,23 @@ pub(super) fn last_answer(state: &State) -> Option<String> {
         .find_map(|item| item.body(&|at| scene.event(at)).map(|text| text.into_owned()))?;
     let text = typed::readable(&text, &[]).unwrap_or(text);
     Some(safe_text::safe(&text).into_owned())
+}
+
+/// What runs in the background, or the end of one.
+fn background(state: &mut State, rest: &str, acts: &mut Vec<Act>) -> Result<(), String> {
+    let running: Vec<(CallId, String)> =
+        state.scene().moment.board.background().map(|(call, order)| (call, order.command.clone())).collect();
+    let number = rest.strip_prefix("stop ").and_then(|number| number.trim().parse().ok()).map(CallId);
+    match (rest, running.iter().find(|(call, _)| Some(*call) == number)) {
+        ("", _) if running.is_empty() => state.tell("nothing runs in the background".to_owned()),
+        ("", _) => {
+            let lines = running.iter().map(|(call, command)| format!("{} {command}", call.0));
+            state.tell(lines.collect::<Vec<_>>().join(" \u{b7} "));
+        }
+        (_, Some((call, _))) => acts.push(Act::Submit(Command::StopBackground { call: *call })),
+        (_, None) => {
+            return Err("/background expects nothing, or `stop` and the number of a command".to_owned());
+        }
+    }
+    Ok(())
 }

@@ -101,10 +101,10 @@ fn step(world: &mut World, dice: &mut Dice) {
     let roll = dice.roll(200);
     if open.is_empty() || roll == 0 {
         world.give(match dice.roll(4) {
-            0 => ArenaEvent::InterruptRequested(InterruptRequested { spark: None }),
+            0 => ArenaEvent::InterruptRequested(InterruptRequested { spark: None, call: None }),
             1 => {
                 let spark = Some(agon::protocol::SparkId(1 + dice.roll(4) as u32));
-                ArenaEvent::InterruptRequested(InterruptRequested { spark })
+                ArenaEvent::InterruptRequested(InterruptRequested { spark, call: None })
             }
             _ => ArenaEvent::SteeringGiven(SteeringGiven { spark: None, text: "hear me".to_owned() }),
         });

@@ -106,7 +106,7 @@ fn an_outcome_that_crossed_a_wire_is_the_same_fact() {
         assert_eq!(again.into_event(), event);
         crossed += 1;
     }
-    assert_eq!(crossed, 18 * 20);
+    assert_eq!(crossed, 19 * 20);
 }
 
 fn ordered(effect: &str) -> Result<ArenaEvent, serde_json::Error> {

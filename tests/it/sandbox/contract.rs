@@ -146,6 +146,7 @@ pub fn exec(command: &str) -> Exec {
         timeout_ms: 60_000,
         capture_cap: 64 * 1024,
         opens: Opens::default(),
+        background: false,
     }
 }
 

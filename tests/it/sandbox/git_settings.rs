@@ -128,7 +128,8 @@ async fn what_was_saved_before_a_restore_runs_is_not_thrown_away() {
         let prepared = vault.prepare(&call, &*opened.sandbox, &plans).await.result;
         let PrepareResult::Ready(plan) = prepared else { panic!("{prepared:?}") };
         opened.put("a", saved);
-        let context = RunContext { sandbox: &*opened.sandbox, hosts: &[], live: &(), cancel: &cancel };
+        let sandbox = &*opened.sandbox;
+        let context = RunContext { sandbox, hosts: &[], live: &(), cancel: &cancel, background: &() };
         let end = vault.run(&call, &plan.digest, &plans, context).await;
         assert_eq!(end.status, status, "{end:?}");
         assert_eq!(fs::read_to_string(opened.root.join("a")).unwrap(), left, "{end:?}");

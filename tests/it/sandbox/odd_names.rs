@@ -47,7 +47,7 @@ impl Hand<'_> {
         let PrepareResult::Ready(plan) = self.vault.prepare(&call, sandbox, &plans).await.result else {
             panic!("unfit: {tool} {}", call.args)
         };
-        let at = RunContext { sandbox, hosts: &[], live: &Silent, cancel: &never };
+        let at = RunContext { sandbox, hosts: &[], live: &Silent, cancel: &never, background: &() };
         let ToolEnd { status, content, seen, .. } = self.vault.run(&call, &plan.digest, &plans, at).await;
         assert_eq!(status, ToolStatus::Ok, "{tool} {}: {content}", call.args);
         self.seen.extend(seen);

@@ -160,7 +160,7 @@ fn what_nobody_waits_for_changes_nothing() {
         world.check();
     }
     asks(&mut world, call, tool_use, "a.example");
-    world.give(ArenaEvent::InterruptRequested(InterruptRequested { spark: None }));
+    world.give(ArenaEvent::InterruptRequested(InterruptRequested { spark: None, call: None }));
     assert!(world.session.open_asks().is_empty(), "{}", world.story());
     assert_eq!(kinds(&world.give(host_asked(call, tool_use, "b.example"))), ["outcome_ignored"]);
     let end = resolved(tool_use, ToolStatus::Cancelled, "stopped");

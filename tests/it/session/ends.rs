@@ -11,7 +11,7 @@ use super::kit::*;
 use crate::support::world::*;
 
 fn interrupt(world: &mut World) -> Vec<ArenaEvent> {
-    world.give(ArenaEvent::InterruptRequested(InterruptRequested { spark: None }))
+    world.give(ArenaEvent::InterruptRequested(InterruptRequested { spark: None, call: None }))
 }
 
 fn stop(world: &mut World, cause: StopCause) -> Vec<ArenaEvent> {

@@ -119,7 +119,7 @@ fn an_unanswered_gate_is_asked_again_after_a_restart() {
 #[test]
 fn an_interrupt_ends_a_call_that_waits_for_a_gate() {
     let mut world = judged(&["guard"], Action::Allow);
-    let decided = world.give(ArenaEvent::InterruptRequested(InterruptRequested { spark: None }));
+    let decided = world.give(ArenaEvent::InterruptRequested(InterruptRequested { spark: None, call: None }));
     assert_eq!(kinds(&decided), ["call_cancelled", "tool_refused", "spark_completed", "turn_closed"]);
     world.every_use_ends_once();
 }

@@ -98,7 +98,7 @@ fn a_question_waits_for_a_person_also_after_a_restart_and_its_answer_is_the_resu
 fn an_interrupt_withdraws_a_question() {
     let mut world = open();
     world.model_says(calls(&[("ask_user", json!({"question": "which?"}))]));
-    let decided = world.give(ArenaEvent::InterruptRequested(InterruptRequested { spark: None }));
+    let decided = world.give(ArenaEvent::InterruptRequested(InterruptRequested { spark: None, call: None }));
     assert_eq!(kinds(&decided), ["call_cancelled", "tool_refused", "spark_completed", "turn_closed"]);
     world.check();
     world.every_use_ends_once();
@@ -108,8 +108,8 @@ fn an_interrupt_withdraws_a_question() {
 fn a_small_window_is_offered_files_and_commands_unless_more_is_named() {
     let named = |list: &[&str]| Some(list.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
     for (context, tools, expected) in [
-        (20_000, None, vec!["look", "put", "run", "ask_user", "spawn", "todo"]),
-        (8_000, None, vec!["look", "put", "run"]),
+        (20_000, None, vec!["look", "put", "run", "ask_user", "bash_stop", "spawn", "todo"]),
+        (8_000, None, vec!["look", "put", "run", "bash_stop"]),
         (8_000, named(&["look", "plan"]), vec!["look", "ask_user", "todo"]),
     ] {
         let mut spec = spec_with_inside();

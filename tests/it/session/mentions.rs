@@ -150,7 +150,7 @@ fn a_spark_does_not_end_before_it_saw_what_was_mentioned_to_it() {
 fn an_interrupt_while_something_is_read_ends_the_turn() {
     let mut world = World::open(spec());
     world.prompt("mend @a.rs and @b.rs");
-    let told = world.give(ArenaEvent::InterruptRequested(InterruptRequested { spark: None }));
+    let told = world.give(ArenaEvent::InterruptRequested(InterruptRequested { spark: None, call: None }));
     assert_eq!(kinds(&told), ["call_cancelled", "call_cancelled"]);
     assert_eq!(kinds(&unreadable(&mut world, FailStatus::Cancelled, "reading was cancelled")), [""; 0]);
     let ended = unreadable(&mut world, FailStatus::Cancelled, "reading was cancelled");

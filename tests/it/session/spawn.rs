@@ -115,8 +115,12 @@ fn what_does_not_fit_is_refused_with_the_reason_and_nothing_is_begun() {
         (json!({"task": "a", "permission": "auto"}), "the permission level is `ask`"),
         (json!({"task": "a", "permission": "root"}), "the arguments do not fit"),
         (json!({"task": "a", "max_steps": 0}), "`max_steps` must be at least 1"),
-        (json!({"task": "a", "answer": {"type": "nothing"}}), "`answer` is not a JSON Schema"),
-        (json!({"task": "a", "answer": 3}), "`answer` is not a JSON Schema"),
+        (
+            json!({"task": "a", "answer": {"type": "nothing"}}),
+            "`answer` is not a JSON Schema: `type` has none of the shapes it may have",
+        ),
+        (json!({"task": "a", "answer": {"$ref": "#/none"}}), "it does not fit `$ref` of its schema"),
+        (json!({"task": "a", "answer": 3}), "`answer` is not a JSON Schema: it must be a JSON object"),
         (json!({"task": "a", "sandbox": "none"}), "unknown field `sandbox`"),
     ] {
         let mut world = open();
@@ -242,7 +246,7 @@ fn a_person_steers_one_stops_one_and_what_stops_the_parent_stops_them_all() {
     world.give(ArenaEvent::SteeringGiven(SteeringGiven { spark: spark(3), text: "look in src".to_owned() }));
     says(&mut world, "agent b", text("found"));
     assert!(words(&request_of(&world, "agent b")).contains("look in src"), "it hears it before it ends");
-    world.give(ArenaEvent::InterruptRequested(InterruptRequested { spark: spark(2) }));
+    world.give(ArenaEvent::InterruptRequested(InterruptRequested { spark: spark(2), call: None }));
     let (_, call, attempt, _) = thinking(&world).into_iter().find(|(role, ..)| role == "agent a").unwrap();
     let decided = world.answer(call, attempt, OutcomeBody::ModelFailed(failure(ErrorKind::Cancelled)));
     assert_eq!(kinds(&decided), ["budget_settled", "spark_completed", "tool_answered"]);
@@ -253,7 +257,8 @@ fn a_person_steers_one_stops_one_and_what_stops_the_parent_stops_them_all() {
     for stop in [None, spark(1)] {
         world.session = whole.session.clone();
         world.log = whole.log.clone();
-        let decided = world.give(ArenaEvent::InterruptRequested(InterruptRequested { spark: stop }));
+        let decided =
+            world.give(ArenaEvent::InterruptRequested(InterruptRequested { spark: stop, call: None }));
         assert_eq!(kinds(&decided), ["call_cancelled"; 2]);
         for (_, call, attempt, _) in thinking(&world) {
             world.answer(call, attempt, OutcomeBody::ModelFailed(failure(ErrorKind::Cancelled)));
@@ -317,7 +322,7 @@ fn a_forged_log_in_which_subagents_work_for_themselves_or_for_each_other_is_fold
         begun.zip(parents).for_each(|(delegated, parent)| delegated.parent = SparkId(parent));
         let mut forged = World { session: agon::session::Session::fold(&log).unwrap(), log };
         forged.give(resumed(vec![], 0));
-        forged.give(ArenaEvent::InterruptRequested(InterruptRequested { spark: None }));
+        forged.give(ArenaEvent::InterruptRequested(InterruptRequested { spark: None, call: None }));
         for (_, call, attempt, _) in thinking(&forged) {
             forged.answer(call, attempt, OutcomeBody::ModelFailed(failure(ErrorKind::Cancelled)));
         }

@@ -225,7 +225,7 @@ fn a_run_is_stored_before_its_turn_ends_and_a_put_that_fails_is_no_failure() {
 fn an_interrupt_while_a_run_is_stored_loses_nothing() {
     let mut world = begun();
     work(&mut world);
-    world.give(ArenaEvent::InterruptRequested(InterruptRequested { spark: None }));
+    world.give(ArenaEvent::InterruptRequested(InterruptRequested { spark: None, call: None }));
     assert!(world.session.has_open_turn());
     let cancelled = EffectFailed { status: FailStatus::Cancelled, error: "cancelled".into() };
     answer(&mut world, is_put, OutcomeBody::EffectFailed(cancelled));

@@ -311,7 +311,7 @@ fn proving_a_failed_writer(checked: bool) -> (World, u64, u32) {
 fn a_turn_that_is_stopped_waits_for_what_proves_the_work_of_a_failed_writer() {
     use agon::protocol::StopCause::Interrupted;
     let stop = ArenaEvent::StopRequested(StopRequested { cause: Interrupted });
-    let interrupt = ArenaEvent::InterruptRequested(InterruptRequested { spark: None });
+    let interrupt = ArenaEvent::InterruptRequested(InterruptRequested { spark: None, call: None });
     for (checked, wish) in [(false, &stop), (true, &stop), (false, &interrupt), (true, &interrupt)] {
         let (mut world, call, attempt) = proving_a_failed_writer(checked);
         world.give(wish.clone());

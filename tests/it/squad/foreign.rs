@@ -94,7 +94,7 @@ fn an_interrupt_while_the_workspace_is_compared_ends_the_turn_as_interrupted() {
     let mut world = checked(diff("tree"));
     world.model_says(approve(&[]));
     world.model_only_says(crate::support::squad::answer("It goes.", &[], &[]));
-    world.give(ArenaEvent::InterruptRequested(InterruptRequested { spark: None }));
+    world.give(ArenaEvent::InterruptRequested(InterruptRequested { spark: None, call: None }));
     let cancelled = EffectFailed { status: FailStatus::Cancelled, error: "cancelled".into() };
     answer(&mut world, is_diff, OutcomeBody::EffectFailed(cancelled));
     assert_eq!(cause(&world), TurnCause::Interrupted);

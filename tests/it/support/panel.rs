@@ -184,7 +184,7 @@ impl World {
 
     /// Interrupts the debate; every call answers that it was cancelled.
     pub fn interrupt_debate(&mut self) {
-        self.give(ArenaEvent::InterruptRequested(InterruptRequested { spark: None }));
+        self.give(ArenaEvent::InterruptRequested(InterruptRequested { spark: None, call: None }));
         self.check();
         for open in self.session.outstanding() {
             self.answer(open.call.0, open.attempt, OutcomeBody::ModelFailed(failure(ErrorKind::Cancelled)));

@@ -424,7 +424,7 @@ fn random_wish(world: &World, dice: &mut Dice) -> ArenaEvent {
         6 => {
             let spark = world.log.iter().rev().flat_map(|entry| &entry.events).find_map(ArenaEvent::spark);
             let spark = spark.filter(|_| dice.roll(2) == 0);
-            ArenaEvent::InterruptRequested(InterruptRequested { spark })
+            ArenaEvent::InterruptRequested(InterruptRequested { spark, call: None })
         }
         7 => {
             let spec = world.session.spec().expect("open").models[1].clone();

@@ -122,5 +122,5 @@ async fn what_cannot_be_taken_of_a_list_is_named_and_the_rest_is_taken() {
     assert_eq!(listed.faults.len(), 5);
     let again = list(&bench, Some(&listed.digest)).await.unwrap();
     assert_eq!((again.tools, again.digest), (None, listed.digest), "what is known is not said again");
-    assert_eq!(bench.vault.specs().len(), 12, "the built-in tools are still agon's");
+    assert_eq!(bench.vault.specs().len(), 14, "the built-in tools are still agon's");
 }

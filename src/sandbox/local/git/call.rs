@@ -228,7 +228,8 @@ impl LocalSandbox {
 }
 
 fn own(command: String) -> Exec {
-    Exec { command, cwd: String::new(), timeout_ms: OWN_MS, capture_cap: 16 * 1024, opens: Opens::default() }
+    let (cwd, opens) = (String::new(), Opens::default());
+    Exec { command, cwd, timeout_ms: OWN_MS, capture_cap: 16 * 1024, opens, background: false }
 }
 
 async fn blocking<T: Send + 'static>(

@@ -1,0 +1,51 @@
+//! What a local sandbox is opened with.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::plan::Limits;
+use crate::protocol::spec::DeniedPath;
+use crate::sandbox::protected::ProtectedNames;
+use crate::sandbox::proxy::{SystemWire, Wire};
+
+/// What a local sandbox is opened with.
+#[derive(Clone, Debug)]
+pub struct LocalOptions {
+    /// The program that becomes the sandbox: one whose `main` begins with [`enter`].
+    pub program: PathBuf,
+    /// The files that cannot be read inside.
+    pub secrets: Vec<DeniedPath>,
+    /// The names that no command changes.
+    pub protected: ProtectedNames,
+    /// True for a workspace that commands cannot change.
+    pub read_only: bool,
+    /// Limits of each call.
+    pub limits: Limits,
+    /// Where calls are noted that run ([`super::crash_journal::notes_of`]); none where nobody settles them.
+    pub notes: Option<PathBuf>,
+    /// Folders that are never shown: agon's own.
+    pub own: Vec<PathBuf>,
+    /// The file in which it is kept what a sandbox was seen to hold; none where it is looked at each time.
+    pub proofs: Option<PathBuf>,
+    /// How agon's proxy reaches the network.
+    pub wire: Arc<dyn Wire>,
+}
+
+impl Default for LocalOptions {
+    /// This very program, no secrets, a workspace that can be changed.
+    fn default() -> Self {
+        // Unlike its path, this stays right when the program is replaced while it runs.
+        let program = PathBuf::from("/proc/self/exe");
+        LocalOptions {
+            program,
+            secrets: Vec::new(),
+            protected: ProtectedNames::default(),
+            read_only: false,
+            limits: Limits::default(),
+            notes: None,
+            own: Vec::new(),
+            proofs: None,
+            wire: Arc::new(SystemWire),
+        }
+    }
+}
