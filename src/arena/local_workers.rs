@@ -96,9 +96,6 @@ fn words_of(panic: &(dyn Any + Send)) -> String {
     text.unwrap_or_else(|| "a panic without words".to_owned())
 }
 
-/// Most bytes of a picture.
-const MAX_IMAGE: u64 = 5 * 1024 * 1024;
-
 /// What the handlers share.
 struct Handlers {
     ports: ArenaPorts,

@@ -15,7 +15,9 @@ pub fn end_of(result: CallToolResult) -> ToolEnd {
         match block {
             ContentBlock::Text(block) => text.push(block.text),
             ContentBlock::Image(image) => match STANDARD.decode(&image.data) {
-                Ok(data) => parts.push(EndPart::Image { data, words: format!("a picture, {}", image.mime_type) }),
+                Ok(data) => {
+                    parts.push(EndPart::Image { data, words: format!("a picture, {}", image.mime_type) })
+                }
                 Err(error) => text.push(format!("[a picture, {}, left out: {error}]", image.mime_type)),
             },
             ContentBlock::Resource(resource) => text.push(match resource.resource {

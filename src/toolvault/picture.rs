@@ -86,7 +86,12 @@ pub fn fit(data: Vec<u8>) -> Result<Picture, String> {
         match mime {
             "image/png" => from_png(&data)?,
             "image/jpeg" => from_jpeg(&data, size)?,
-            _ if !is_fit => return Err(format!("it has {}×{} pixels, and only PNG and JPEG are scaled down", size.0, size.1)),
+            _ if !is_fit => {
+                return Err(format!(
+                    "it has {}×{} pixels, and only PNG and JPEG are scaled down",
+                    size.0, size.1
+                ));
+            }
             _ => Pixels { size, channels: 0, bytes: Vec::new() },
         }
     };
@@ -236,7 +241,8 @@ impl Scaler {
             let is_last = line(self.rows + 1) > line(self.rows);
             (self.rows, self.summed) = (self.rows + 1, self.summed + 1);
             if is_last {
-                let of = self.count.iter().flat_map(|count| std::iter::repeat_n(count * self.summed, channels));
+                let of =
+                    self.count.iter().flat_map(|count| std::iter::repeat_n(count * self.summed, channels));
                 let means = self.sums.iter().zip(of).map(|(sum, of)| sum / of.max(1));
                 self.to.bytes.extend(means.map(|mean| u8::try_from(mean).unwrap_or(u8::MAX)));
                 self.sums.fill(0);

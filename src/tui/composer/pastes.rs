@@ -66,7 +66,8 @@ impl Pastes {
 pub fn picture(text: &str, root: &str) -> Option<Result<String, &'static str>> {
     let path = text.trim().trim_matches(['\'', '"']);
     let path = path.strip_prefix("file://").unwrap_or(path).replace("\\ ", " ").replace("%20", " ");
-    let is_picture = [".png", ".jpg", ".jpeg", ".gif", ".webp"].iter().any(|end| path.to_lowercase().ends_with(end));
+    let is_picture =
+        [".png", ".jpg", ".jpeg", ".gif", ".webp"].iter().any(|end| path.to_lowercase().ends_with(end));
     if !is_picture || !path.starts_with('/') || path.contains(char::is_control) {
         return None;
     }
