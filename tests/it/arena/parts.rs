@@ -73,7 +73,7 @@ async fn a_picture_is_a_blob_and_its_request_names_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_large_picture_is_scaled_down_and_its_words_say_so() {
-    let (_place, end) = shown(png((3_136, 1_000)), "1568").await;
+    let (_place, end) = shown(png((3_136, 1_000)), "the page").await;
     let words = "[image/png of 1568×500: a login form, scaled down from 3136×1000]";
     assert!(end.words().ends_with(words), "{}", end.words());
 }
