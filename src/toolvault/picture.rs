@@ -320,7 +320,7 @@ mod tests {
         for nonsense in [&b""[..], b"no picture at all", b"%PDF-1.7 and more", b"\xff\xd8\xff", b"GIF89a"] {
             assert!(fit(nonsense.to_vec()).is_err(), "{nonsense:?}");
         }
-        assert_eq!(mime(b"GIF89a\x01\0\x01\0"), Some("image/gif"));
+        assert_eq!(mime(b"GIF89a\x01\0\x01\0\x80\0\0"), Some("image/gif"));
     }
 
     #[test]
