@@ -227,10 +227,10 @@ pub trait Sandbox: Send + Sync {
     }
     /// The workspace's files.
     fn files(&self) -> Arc<dyn Files>;
-    /// Why it cannot open this for a call, for models and people; none when it can.
-    fn cannot_open(&self, opens: &Opens) -> Option<String> {
-        let kind = self.spec().kind;
-        opens.names().next().map(|name| format!("`{name}` is not available in the sandbox `{kind}`"))
+    /// Why it cannot open these for a call, for models and people; none when it can.
+    fn cannot_open(&self, needs: &[Need]) -> Option<String> {
+        let closed = needs.iter().find(|need| need.is_opened())?;
+        Some(format!("`{}` is not available in the sandbox `{}`", closed.name(), self.spec().kind))
     }
     /// Whether commands leave the repository as it is unless a call opens it. Default: they do not.
     fn keeps_git(&self) -> bool {

@@ -33,7 +33,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use crate::ports::{Exec, ExecEnd, FileError, Files, Live, Opens, Sandbox, Wires};
+use crate::ports::{Exec, ExecEnd, FileError, Files, Live, Sandbox, Wires};
 use crate::protocol::spec::SandboxSpec;
 pub use checks::SandboxChecks;
 use files::WorkspaceFiles;
@@ -147,7 +147,7 @@ impl Sandbox for Unconfined {
     }
 
     /// Nothing is closed.
-    fn cannot_open(&self, _: &Opens) -> Option<String> {
+    fn cannot_open(&self, _: &[Need]) -> Option<String> {
         None
     }
 

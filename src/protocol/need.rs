@@ -48,6 +48,11 @@ impl Need {
         }
     }
 
+    /// True when a sandbox opens it for a single command.
+    pub fn is_opened(&self) -> bool {
+        matches!(self, Need::Git | Need::Host(_) | Need::Port(_) | Need::Unconfined)
+    }
+
     /// What a call may ask for besides what its tool does, by the name a rule has for it: `git`, `unconfined`,
     /// `host:NAME`, `port:N`.
     pub fn asked(name: &str) -> Option<Need> {

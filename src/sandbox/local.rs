@@ -46,7 +46,7 @@ use super::protected_snapshot;
 use super::proxy::{SystemWire, Wire};
 use super::{LocalError, Unconfined};
 use crate::ports::{Exec, ExecEnd, Files, Live, Opens, Sandbox, Wires};
-use crate::protocol::Lane;
+use crate::protocol::need::Need;
 use crate::protocol::spec::SandboxSpec;
 pub use child_stage::enter;
 pub(super) use fs_layout::tool_folders_of;
@@ -209,22 +209,17 @@ impl LocalSandbox {
     }
 
     /// Why it does not open this for a call, if so.
-    fn why_closed(&self, opens: &Opens) -> Option<String> {
-        let is_closed = |name: &String| match name.split(':').next() {
-            Some("host" | "port") => !self.has_namespaces,
-            _ => !matches!(name.as_str(), "git" | "unconfined"),
+    fn why_closed(&self, need: &Need) -> Option<String> {
+        let why = match need {
+            Need::Port(network::PORT) => "agon's proxy has it inside".to_owned(),
+            Need::Host(_) | Need::Port(_) if !self.has_namespaces => {
+                return Some(format!("`{}` is not available in the sandbox `{}`", need.name(), self.spec().kind));
+            }
+            need if need.is_opened() && self.options.read_only => "the workspace is read-only here".to_owned(),
+            Need::Git if self.has_namespaces => self.git_place().err()?,
+            _ => return None,
         };
-        if opens.ports.contains(&network::PORT) {
-            return Some(format!("`port:{}` is not available: agon's proxy has it inside", network::PORT));
-        }
-        if let Some(name) = opens.names().find(is_closed) {
-            return Some(format!("`{name}` is not available in the sandbox `{}`", self.spec().kind));
-        }
-        if let Some(name) = opens.names().next().filter(|_| self.options.read_only) {
-            return Some(format!("`{name}` is not available: the workspace is read-only here"));
-        }
-        let why = self.git_place().err().filter(|_| opens.git && self.has_namespaces)?;
-        Some(format!("`git` is not available: {why}"))
+        Some(format!("`{}` is not available: {why}", need.name()))
     }
 
     /// The place for what is seen of it.
@@ -417,15 +412,10 @@ impl LocalSandbox {
             Err(why) => return Err(why),
         };
         end.notes.extend(call.map(watcher::Call::end).unwrap_or_default());
-        let lines = end.notes.iter().map(|line| protected_snapshot::noted(line));
-        let git = || self.why_closed(&Opens { git: true, ..Opens::default() });
-        let lines = lines.chain(protected_snapshot::told_of_closed(&end, git, read_only));
-        let lines = lines.chain(protected_snapshot::told_of_hidden(&end, &self.found));
-        for line in lines.chain(hints::of_limits(&end, &exec.command, self.files.root())).collect::<Vec<_>>()
-        {
-            live.push(Lane::Stderr, &line);
-            end.stderr.push_str(&line);
-        }
+        let closed = protected_snapshot::told_of_closed(&end, || self.why_closed(&Need::Git), read_only);
+        let hidden = protected_snapshot::told_of_hidden(&end, &self.found);
+        let limits = hints::of_limits(&end, &exec.command, self.files.root());
+        end.hints.extend(closed.into_iter().chain(hidden).chain(limits));
         Ok(end)
     }
 }
@@ -455,8 +445,8 @@ impl Sandbox for LocalSandbox {
         self.files.clone()
     }
 
-    fn cannot_open(&self, opens: &Opens) -> Option<String> {
-        self.why_closed(opens)
+    fn cannot_open(&self, needs: &[Need]) -> Option<String> {
+        needs.iter().find_map(|need| self.why_closed(need))
     }
 
     fn keeps_git(&self) -> bool {
@@ -464,14 +454,15 @@ impl Sandbox for LocalSandbox {
     }
 
     async fn exec(&self, exec: Exec, live: &dyn Live, cancel: &CancellationToken) -> Result<ExecEnd, String> {
-        if let Some(why) = self.why_closed(&exec.opens) {
+        let has = |need: Need| exec.opens.needs.contains(&need);
+        if let Some(why) = self.cannot_open(&exec.opens.needs) {
             return Err(why);
         }
-        if exec.opens.unconfined {
+        if has(Need::Unconfined) {
             return self.outside.exec(exec, live, cancel).await;
         }
         let sockets = self.searched_covers_of_sockets().await?;
-        if exec.opens.git && self.has_namespaces {
+        if has(Need::Git) && self.has_namespaces {
             return self.run_with_git(exec, sockets, live, cancel).await;
         }
         self.run(exec, (sockets, None), live, cancel).await

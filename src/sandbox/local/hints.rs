@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use super::super::protected_snapshot::noted;
 use crate::ports::ExecEnd;
 
 /// Lines of output that are looked at.
@@ -44,7 +43,7 @@ pub fn of_limits(end: &ExecEnd, command: &str, root: &Path) -> Vec<String> {
                 .to_owned(),
         );
     }
-    words.iter().map(|words| noted(words)).collect()
+    words
 }
 
 /// The port that a text names on the loopback.

@@ -55,14 +55,18 @@ impl CallNetwork {
         read_only: bool,
     ) -> Result<Self, String> {
         let (opens, mut rules) = (&exec.opens, HostRules::default());
-        for host in &opens.hosts {
-            rules.add_shown(Need::Host(host.clone()).name().into_owned());
+        let mut ports = Vec::new();
+        for need in &opens.needs {
+            match need {
+                Need::Host(_) => rules.add_shown(need.name().into_owned()),
+                Need::Port(port) => ports.push(*port),
+                _ => {}
+            }
         }
         for rule in &opens.rules {
             rules.add(rule.action, &rule.need);
         }
         origins.targets().for_each(|target| rules.add_own(target.clone()));
-        let mut ports = opens.ports.clone();
         // What listens on this machine may keep more than the workspace, so nothing is opened where it is read-only.
         ports.extend(ports_of(&opens.rules).filter(|_| !read_only));
         ports.retain(|port| *port != PORT);

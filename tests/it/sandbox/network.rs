@@ -15,7 +15,7 @@ use agon::sandbox::proxy::Wire;
 use agon::sandbox::{LocalOptions, LocalSandbox};
 use tokio_util::sync::CancellationToken;
 
-use super::contract::{Opened, exec};
+use super::contract::{Opened, exec, read};
 use super::local::{can_be_had, options};
 use super::proxy::kit::{Net, server};
 
@@ -48,7 +48,7 @@ async fn run(opened: &Opened, command: &str, opens: Opens) -> ExecEnd {
 }
 
 fn hosts(hosts: &[&str]) -> Opens {
-    Opens { hosts: hosts.iter().map(|host| (*host).to_owned()).collect(), ..Opens::default() }
+    Opens { needs: hosts.iter().map(|host| Need::Host((*host).to_owned())).collect(), ..Opens::default() }
 }
 
 #[tokio::test]
@@ -122,7 +122,7 @@ async fn a_port_of_this_machine_is_reached_only_by_the_call_it_was_opened_for() 
     net.place(&address.to_string(), address);
     let get = format!("curl -sS --max-time 5 http://127.0.0.1:{}/", address.port());
     assert_ne!(opened.sh(&get).await.exit, Some(0));
-    let opens = Opens { ports: vec![address.port()], ..Opens::default() };
+    let opens = Opens::of(&[Need::Port(address.port())]);
     let end = run(&opened, &get, opens).await;
     assert_eq!((end.exit, end.stdout.as_str()), (Some(0), "hello\n"), "{end:?}");
     assert!(end.stderr.contains(&format!("127.0.0.1:{}: ", address.port())), "{end:?}");
@@ -204,7 +204,7 @@ impl Asks for Person {
 
 async fn attended(opened: &Opened, command: &str, person: &Arc<Person>) -> ExecEnd {
     let exec = Exec { timeout_ms: 1, ..exec(command) };
-    opened.sandbox.exec(exec, &AtScreen(person.clone()), &CancellationToken::new()).await.unwrap()
+    read(opened.sandbox.exec(exec, &AtScreen(person.clone()), &CancellationToken::new()).await.unwrap())
 }
 
 #[tokio::test]
