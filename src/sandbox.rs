@@ -13,6 +13,7 @@ mod git_index;
 mod link_targets;
 #[cfg(target_os = "linux")]
 pub mod local;
+mod local_options;
 mod masks;
 mod mount_stubs;
 mod patch;
@@ -38,7 +39,8 @@ use crate::protocol::spec::SandboxSpec;
 pub use checks::SandboxChecks;
 use files::WorkspaceFiles;
 #[cfg(target_os = "linux")]
-pub use local::{LocalOptions, LocalSandbox};
+pub use local::LocalSandbox;
+pub use local_options::{Limits, LocalOptions};
 pub use protected::ProtectedNames;
 pub use put_back::put_back;
 

@@ -43,8 +43,7 @@ use super::masks::FoundPaths;
 use super::process;
 use super::protected::ProtectedNames;
 use super::protected_snapshot;
-use super::proxy::{SystemWire, Wire};
-use super::{LocalError, Unconfined};
+use super::{LocalError, LocalOptions, Unconfined};
 use crate::ports::{Exec, ExecEnd, Files, Live, Opens, Sandbox, Wires};
 use crate::protocol::need::Need;
 use crate::protocol::spec::SandboxSpec;
@@ -52,54 +51,11 @@ pub use child_stage::enter;
 pub(super) use fs_layout::tool_folders_of;
 use kept_proof::KeptProof;
 use network::{CallNetwork, MaskedLive};
-pub use plan::Limits;
 use plan::{Cover, CoverKind, StagePlan};
 use session_holder::SessionHolder;
 use tmp::TmpFolders;
 use view::{LazyView, View};
 use watcher::Watcher;
-
-/// What a local sandbox is opened with.
-#[derive(Clone, Debug)]
-pub struct LocalOptions {
-    /// The program that becomes the sandbox: one whose `main` begins with [`enter`].
-    pub program: PathBuf,
-    /// Globs of the files that cannot be read inside, relative to the workspace.
-    pub secrets: Vec<String>,
-    /// The names that no command changes.
-    pub protected: ProtectedNames,
-    /// True for a workspace that commands cannot change.
-    pub read_only: bool,
-    /// Limits of each call.
-    pub limits: Limits,
-    /// Where calls are noted that run ([`super::crash_journal::notes_of`]); none where nobody settles them.
-    pub notes: Option<PathBuf>,
-    /// Folders that are never shown: agon's own.
-    pub own: Vec<PathBuf>,
-    /// The file in which it is kept what a sandbox was seen to hold; none where it is looked at each time.
-    pub proofs: Option<PathBuf>,
-    /// How agon's proxy reaches the network.
-    pub wire: Arc<dyn Wire>,
-}
-
-impl Default for LocalOptions {
-    /// This very program, no secrets, a workspace that can be changed.
-    fn default() -> Self {
-        // Unlike its path, this stays right when the program is replaced while it runs.
-        let program = PathBuf::from("/proc/self/exe");
-        LocalOptions {
-            program,
-            secrets: Vec::new(),
-            protected: ProtectedNames::default(),
-            read_only: false,
-            limits: Limits::default(),
-            notes: None,
-            own: Vec::new(),
-            proofs: None,
-            wire: Arc::new(SystemWire),
-        }
-    }
-}
 
 /// Commands in namespaces of their own, one set a call; `/tmp` is kept between calls.
 pub struct LocalSandbox {

@@ -13,9 +13,10 @@ use super::door::{Door, MOST};
 use crate::ports::{Asks, Exec, ExecEnd, Live};
 use crate::protocol::Lane;
 use crate::protocol::effect::HostRule;
+use crate::protocol::host::Target;
 use crate::protocol::need::Need;
 use crate::protocol::spec::Action;
-use crate::sandbox::proxy::judge::{HostRules, Target};
+use crate::sandbox::proxy::judge::HostRules;
 use crate::sandbox::proxy::origins::Origins;
 use crate::sandbox::proxy::{Asker, HostUse, Proxy, Wire};
 

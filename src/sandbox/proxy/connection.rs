@@ -16,7 +16,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
-use super::judge::Target;
+use crate::protocol::host::Target;
 use super::tally::Counted;
 use super::{HEAD, MOST_HEAD, Proxy, tunnel};
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
-use super::judge::Target;
+use crate::protocol::host::Target;
 use super::upstream::Upstream;
 
 /// Settings of tools: the tool, and the file under the home or from the root on.

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-use super::judge::Target;
+use crate::protocol::host::Target;
 use super::{IDLE, Refusal};
 
 /// What became of the connections to one host.

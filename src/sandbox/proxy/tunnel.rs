@@ -7,7 +7,7 @@ use rustls::server::Acceptor;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::Refusal;
-use super::judge::Target;
+use crate::protocol::host::Target;
 use super::tally::Counted;
 
 /// The first byte of a TLS connection.

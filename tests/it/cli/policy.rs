@@ -65,7 +65,11 @@ fn explain_names_the_line_that_decides() {
     }
     // A host that a rule names is not what is asked about.
     let named = ["bash: x", "--need", "host:example.org", "--allow", "host:example.org"];
-    assert_eq!(explained(&env, &named)["rule"], "default: running commands is asked about");
+    let rule = "default: running commands is asked about; `host:example.org` by `--allow host:example.org`";
+    assert_eq!(explained(&env, &named)["rule"], rule);
+    for bad in ["host:https://example.org", "host:a b", "host:", "network"] {
+        assert_eq!(env.run(&["policy", "explain", "bash: x", "--sandbox", "none", "--allow", bad]).code, 2, "{bad}");
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use agon::ports::{Asks, Exec, ExecEnd, Live, Opens, Sandbox};
+use agon::ports::{Answer, Asks, Exec, ExecEnd, Live, Opens, Sandbox};
 use agon::protocol::Lane;
 use agon::protocol::effect::HostRule;
 use agon::protocol::need::Need;
@@ -187,11 +187,12 @@ impl Live for AtScreen {
 
 #[async_trait::async_trait]
 impl Asks for Person {
-    async fn ask(&self, need: Need, words: String) -> Option<bool> {
+    async fn ask(&self, need: Need, words: String) -> Option<Answer> {
         self.asked.lock().unwrap().push(format!("{}: {words}", need.name()));
         match self.patience {
             Some(_) => std::future::pending().await,
-            None => Some(need.name().starts_with("host:a")),
+            None if need.name().starts_with("host:a") => Some(Ok(())),
+            None => Some(Err("use a".to_owned())),
         }
     }
 
@@ -220,7 +221,7 @@ async fn a_connection_waits_for_the_answer_of_a_person_and_the_calls_time_with_i
         end.stdout.contains("CARGO_HTTP_TIMEOUT=600"),
         "tools wait longer than they do for servers: {end:?}"
     );
-    assert!(end.stderr.contains("b.example:80 refused: it was asked about and not allowed"), "{end:?}");
+    assert!(end.stderr.contains("b.example:80 refused: it was asked about and not allowed: use a]"), "{end:?}");
     let mut asked = person.asked.lock().unwrap().clone();
     asked.dedup();
     let [first, second] = &asked[..] else { panic!("one question for each host: {asked:?}") };

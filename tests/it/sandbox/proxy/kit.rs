@@ -107,7 +107,10 @@ impl Served {
             let (answer, answered) = oneshot::channel();
             let client = client.map(str::to_owned);
             let _ = ask.send(Question { target: target.clone(), client, answer });
-            Box::pin(async move { answered.await.ok() })
+            Box::pin(async move {
+                let is_allowed: bool = answered.await.ok()?;
+                Some(if is_allowed { Ok(()) } else { Err(String::new()) })
+            })
         });
         let wire: Arc<dyn Wire> = net.clone();
         let proxy = Proxy::new(all, wire, asks.then_some(asker)).unwrap();
