@@ -8,7 +8,8 @@ use crate::projection::safe_text::safe_line;
 use crate::protocol::Choice;
 
 /// What is asked under every approval: the letters of the screen, each with Enter.
-const QUESTION: &str = "allow it? y once, s for the session, r by a rule, always or everywhere keeps one, n REASON no: ";
+const QUESTION: &str =
+    "allow it? y once, s for the session, r by a rule, always or everywhere keeps one, n REASON no: ";
 
 /// What is said to anything else.
 pub const UNCLEAR: &str = "type y, s, r or n, then Enter; `always` keeps a rule for this workspace, `everywhere` for all; \

@@ -143,9 +143,10 @@ fn words(explained: &Explained) -> String {
             Line::Allowed => "allow rules".to_owned(),
             Line::Level => format!("level {}", explained.level.word()),
         };
-        let words = ruling
-            .as_ref()
-            .map_or_else(|| "-".to_owned(), |ruling| format!("{}: {}", phrases::action(ruling.action), ruling.rule));
+        let words = ruling.as_ref().map_or_else(
+            || "-".to_owned(),
+            |ruling| format!("{}: {}", phrases::action(ruling.action), ruling.rule),
+        );
         let mark = if decides == Some(*line) { "   <- decides" } else { "" };
         out += &format!("{}  {name:<12} {words}{mark}\n", *line as usize + 1);
     }

@@ -39,8 +39,7 @@ impl Target {
             let (host, port) = host.rsplit_once(':')?;
             Target::new(host, port.parse().ok()?)
         };
-        let found: Vec<Target> =
-            USUAL_PORTS.into_iter().filter_map(|port| Target::new(host, port)).collect();
+        let found: Vec<Target> = USUAL_PORTS.into_iter().filter_map(|port| Target::new(host, port)).collect();
         if found.is_empty() { with_port().into_iter().collect() } else { found }
     }
 

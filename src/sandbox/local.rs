@@ -169,9 +169,15 @@ impl LocalSandbox {
         let why = match need {
             Need::Port(network::PORT) => "agon's proxy has it inside".to_owned(),
             Need::Host(_) | Need::Port(_) if !self.has_namespaces => {
-                return Some(format!("`{}` is not available in the sandbox `{}`", need.name(), self.spec().kind));
+                return Some(format!(
+                    "`{}` is not available in the sandbox `{}`",
+                    need.name(),
+                    self.spec().kind
+                ));
             }
-            need if need.is_opened() && self.options.read_only => "the workspace is read-only here".to_owned(),
+            need if need.is_opened() && self.options.read_only => {
+                "the workspace is read-only here".to_owned()
+            }
             Need::Git if self.has_namespaces => self.git_place().err()?,
             _ => return None,
         };

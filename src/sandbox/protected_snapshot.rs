@@ -235,7 +235,11 @@ pub const NO_REPOSITORY: &str = "the workspace is no git repository; `git init` 
 
 /// What a command's own complaint does not say: why `.git`, or a whole workspace, cannot be written, and what to do.
 /// `git` says why the need of that name is not available, if so.
-pub fn told_of_closed(end: &ExecEnd, git: impl FnOnce() -> Option<String>, read_only: bool) -> Option<String> {
+pub fn told_of_closed(
+    end: &ExecEnd,
+    git: impl FnOnce() -> Option<String>,
+    read_only: bool,
+) -> Option<String> {
     let lines = || end.stderr.lines().chain(end.stdout.lines());
     let is_closed = |line: &&str| line.contains("Read-only file system");
     let is_git = |line: &str| line.contains(".git/") || line.contains(".git'");

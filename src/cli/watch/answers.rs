@@ -52,7 +52,8 @@ impl Watch {
             match kept::keep(file, &rule, workspace.as_deref()) {
                 Ok(number) => {
                     let about = safe_line(&policy::about(&RuleTable::of(&rule))).into_owned();
-                    self.output.say(&format!("kept as rule {number}, {about}: agon policy rm {number} removes it"));
+                    self.output
+                        .say(&format!("kept as rule {number}, {about}: agon policy rm {number} removes it"));
                 }
                 Err(error) => self.output.warn(&Failure::from(error).text()),
             }

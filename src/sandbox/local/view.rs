@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 use super::fs_layout::FsLayout;
+use super::git;
 use super::held::Split;
 use super::kept_back::Packages;
 use super::plan::HeldPlan;
 use super::session_holder;
-use super::git;
 use crate::sandbox::LocalOptions;
 use crate::sandbox::proxy::origins::Origins;
 

@@ -345,7 +345,9 @@ impl<'a> Page<'a> {
             return String::new();
         };
         // Of a running command only the connection was asked about.
-        if let Some(need) = self.scene.event(asked.prepared).and_then(ArenaEvent::plan).and_then(Plan::connection) {
+        if let Some(need) =
+            self.scene.event(asked.prepared).and_then(ArenaEvent::plan).and_then(Plan::connection)
+        {
             return format!("{}: ", clean_line(&need.name()));
         }
         let ToolUse { answer, part } = asked.tool_use;

@@ -120,7 +120,10 @@ impl Page<'_> {
 /// A command's output without what only its model needs: exit code, agon's notes, which have lines of their own, and which
 /// stream when only one spoke.
 fn without_status(content: &str, notes: &[String]) -> String {
-    let mut rest = content.split_once('\n').filter(|(first, _)| first.starts_with("exit code ")).map_or(content, |(_, rest)| rest);
+    let mut rest = content
+        .split_once('\n')
+        .filter(|(first, _)| first.starts_with("exit code "))
+        .map_or(content, |(_, rest)| rest);
     let mut hints = String::new();
     while let Some((line, below)) = rest.split_once('\n').filter(|(line, _)| line.starts_with("[agon: ")) {
         if !notes.iter().any(|note| line == format!("[agon: {note}]")) {
@@ -128,6 +131,9 @@ fn without_status(content: &str, notes: &[String]) -> String {
         }
         rest = below;
     }
-    let only = rest.trim_end().strip_suffix("stderr: (empty)").map(|only| only.strip_prefix("stdout:\n").unwrap_or(only));
+    let only = rest
+        .trim_end()
+        .strip_suffix("stderr: (empty)")
+        .map(|only| only.strip_prefix("stdout:\n").unwrap_or(only));
     hints + only.unwrap_or(rest)
 }

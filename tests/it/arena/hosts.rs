@@ -72,7 +72,11 @@ async fn a_running_call_waits_for_the_answer_of_a_person() {
     }
     closed(arena).await;
     let log = stopped(arena).await;
-    assert_eq!(ends(&log), [("Ok".to_owned(), "Some(Ok(())) Some(Err(\"no, use a\")) Some(Err(\"\"))".to_owned())], "{log:#?}");
+    assert_eq!(
+        ends(&log),
+        [("Ok".to_owned(), "Some(Ok(())) Some(Err(\"no, use a\")) Some(Err(\"\"))".to_owned())],
+        "{log:#?}"
+    );
     let log: Vec<_> = log.into_iter().map(Arc::new).collect();
     assert!(agon::arena::replay::verify(&log).holds(true));
 }

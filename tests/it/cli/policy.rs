@@ -67,9 +67,6 @@ fn explain_names_the_line_that_decides() {
     let named = ["bash: x", "--need", "host:example.org", "--allow", "host:example.org"];
     let rule = "default: running commands is asked about; `host:example.org` by `--allow host:example.org`";
     assert_eq!(explained(&env, &named)["rule"], rule);
-    for bad in ["host:https://example.org", "host:a b", "host:", "network"] {
-        assert_eq!(env.run(&["policy", "explain", "bash: x", "--sandbox", "none", "--allow", bad]).code, 2, "{bad}");
-    }
 }
 
 #[test]

@@ -221,7 +221,10 @@ async fn a_connection_waits_for_the_answer_of_a_person_and_the_calls_time_with_i
         end.stdout.contains("CARGO_HTTP_TIMEOUT=600"),
         "tools wait longer than they do for servers: {end:?}"
     );
-    assert!(end.stderr.contains("b.example:80 refused: it was asked about and not allowed: use a]"), "{end:?}");
+    assert!(
+        end.stderr.contains("b.example:80 refused: it was asked about and not allowed: use a]"),
+        "{end:?}"
+    );
     let mut asked = person.asked.lock().unwrap().clone();
     asked.dedup();
     let [first, second] = &asked[..] else { panic!("one question for each host: {asked:?}") };

@@ -100,7 +100,11 @@ fn what_waits_for_an_answer_is_one_key_away_and_esc_opens_no_commands() {
     let _ = update(&mut state, key(Esc));
     assert!(last_line(&state, 80, 24).contains("y once"));
     assert!(update(&mut state, key(Down)).is_empty() && update(&mut state, key(Esc)).is_empty());
-    assert_eq!(update(&mut state, key(Esc)), [Act::Submit(Command::Interrupt { spark: None })], "twice it interrupts");
+    assert_eq!(
+        update(&mut state, key(Esc)),
+        [Act::Submit(Command::Interrupt { spark: None })],
+        "twice it interrupts"
+    );
     let _ = typed(&mut state, "for me");
     assert!(shown(&state, 80, 24).contains("❯ for me"), "{}", shown(&state, 80, 24));
     let _ = update(&mut state, key(Tab));
