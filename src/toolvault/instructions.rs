@@ -36,7 +36,7 @@ fn is_newer(files: &dyn Files, path: &str) -> bool {
 }
 
 /// Adds the instruction files of the folders that lead to a file, the outermost first. The workspace's own was read when
-/// the session was opened; what the spark has seen is not shown again. Ignored folders hold what nobody wrote for agents.
+/// the session was opened; what the spark has seen is not shown again. A file in an ignored folder brings none.
 pub fn add(end: &mut ToolEnd, files: &dyn Files, path: &str, (seen, denied): (&[PathBase], &DeniedPaths)) {
     let above = Path::new(path).ancestors().skip(1).filter_map(Path::to_str);
     let mut folders: Vec<&str> = above.filter(|folder| !folder.is_empty()).collect();
