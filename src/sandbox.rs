@@ -35,6 +35,7 @@ use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
 use crate::ports::{Exec, ExecEnd, FileError, Files, Live, Sandbox, Wires};
+use crate::protocol::need::Need;
 use crate::protocol::spec::SandboxSpec;
 pub use checks::SandboxChecks;
 use files::WorkspaceFiles;

@@ -41,7 +41,6 @@ use super::crash_journal;
 use super::files::WorkspaceFiles;
 use super::masks::FoundPaths;
 use super::process;
-use super::protected::ProtectedNames;
 use super::protected_snapshot;
 use super::{LocalError, LocalOptions, Unconfined};
 use crate::ports::{Exec, ExecEnd, Files, Live, Opens, Sandbox, Wires};

@@ -13,6 +13,7 @@ use std::path::Path;
 use tokio_util::sync::CancellationToken;
 
 use crate::ports::{Exec, ExecEnd, Opens, Sandbox};
+use crate::protocol::need::Need;
 pub use acts::ACTS;
 pub use doors::DOORS;
 use doors::Door;

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use agon::protocol::spec::Action;
-use agon::sandbox::proxy::judge::{HostRules, Target};
+use agon::protocol::host::Target;
+use agon::sandbox::proxy::judge::HostRules;
 use agon::sandbox::proxy::upstream::Upstream;
 use agon::sandbox::proxy::{Asker, Proxy, Wire};
 use async_trait::async_trait;
