@@ -6,6 +6,7 @@
 #![expect(clippy::print_stdout, reason = "what was measured is printed")]
 
 use std::fs;
+use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
@@ -43,11 +44,56 @@ fn main() {
             peak_kib() / 1024,
         );
     }
-    println!(
-        "bare: {} fdatasyncs one after the other: {:.3} s",
-        count * 8,
-        bare(folder.path(), count * 8).as_secs_f64()
-    );
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    for _ in 0..2 {
+        let place = tempfile::tempdir_in(".").unwrap();
+        let (began, busy) = (Instant::now(), processor_time());
+        runtime.block_on(limit(place.path(), address, &client, count));
+        let (wall, busy) = (began.elapsed(), processor_time() - busy);
+        println!(
+            "limit: the same calls and syncs by hand, all at once: {:.3} s wall, {:.2} s processor",
+            wall.as_secs_f64(),
+            busy.as_secs_f64(),
+        );
+    }
+}
+
+/// The limit: of each squad only its three calls, its nine syncs of a file and of folders, and nothing said or decided.
+async fn limit(place: &Path, address: SocketAddr, client: &reqwest::Client, count: usize) {
+    let all = (0..count).map(|squad| {
+        let (folder, client) = (place.join(squad.to_string()), client.clone());
+        tokio::spawn(async move {
+            let mut file = on_disk(move || {
+                fs::create_dir(&folder).unwrap();
+                let file = fs::File::create(folder.join("log")).unwrap();
+                for folder in [folder.as_path(), folder.parent().unwrap()] {
+                    fs::File::open(folder).unwrap().sync_all().unwrap();
+                }
+                appended(file)
+            })
+            .await;
+            for _ in 0..3 {
+                file = on_disk(|| appended(file)).await;
+                let request =
+                    client.post(format!("http://{address}/v1/chat/completions")).body("x".repeat(2_000));
+                let _ = request.send().await.unwrap().bytes().await.unwrap();
+                file = on_disk(|| appended(file)).await;
+            }
+        })
+    });
+    for one in all.collect::<Vec<_>>() {
+        one.await.unwrap();
+    }
+}
+
+async fn on_disk<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(work).await.unwrap()
+}
+
+fn appended(mut file: fs::File) -> fs::File {
+    file.write_all(&[b'x'; 800]).unwrap();
+    file.sync_data().unwrap();
+    file
 }
 
 async fn squads(place: &Path, address: SocketAddr, count: usize) -> usize {
@@ -156,19 +202,6 @@ async fn talk(stream: tokio::net::TcpStream) {
             return;
         }
     }
-}
-
-/// The limit: so many small writes, each synced, in one file.
-fn bare(folder: &Path, count: usize) -> Duration {
-    use std::io::Write;
-    let mut file = tempfile::tempfile_in(folder).unwrap();
-    let line = [b'x'; 800];
-    let began = Instant::now();
-    for _ in 0..count {
-        file.write_all(&line).unwrap();
-        file.sync_data().unwrap();
-    }
-    began.elapsed()
 }
 
 /// Processor time of this process, the server's included.

@@ -5,6 +5,7 @@ pub mod docker;
 pub mod environment;
 pub mod file;
 pub mod kept;
+mod keychain;
 pub mod keys;
 pub mod layer;
 pub mod learnt;
@@ -28,7 +29,7 @@ use std::sync::Arc;
 pub use docker::DockerTable;
 pub use environment::Environment;
 pub use file::{CacheTable, ConfigFile, NamesTable, SandboxKind, SubagentsTable};
-pub use keys::{KeySource, Keys};
+pub use keys::{Kept, KeySource, Keys};
 pub use layer::{KeyPath, Layer, Source};
 pub use learnt::Learnt;
 pub use mcp::McpTable;
@@ -94,6 +95,9 @@ pub enum ConfigError {
     /// A variable that is no key.
     #[error("`{variable}` is no key: it has spaces, line breaks or characters other than ASCII")]
     BadKey { variable: String },
+    /// A removed key is still in the keychain.
+    #[error("the system's keychain keeps the key of `{provider}`, which agon no longer uses: {why}")]
+    Keychain { provider: String, why: String },
     /// No model is configured and none was found.
     #[error("no model is configured, no key is in the environment, and no local server answers")]
     NoModel,
@@ -132,9 +136,7 @@ impl ConfigError {
                 "add a table [providers.{name}] with `kind` and `base_url`; see `agon config path`"
             )),
             ConfigError::BadModelName(_) => Some("for example `openai/gpt-5` or `ollama/qwen3`".to_owned()),
-            ConfigError::NoModel => {
-                Some("agon init sets one up; `agon demo` needs no model at all".to_owned())
-            }
+            ConfigError::NoModel => Some("agon init sets one up; `agon demo` needs none".to_owned()),
             ConfigError::Docker(_) => {
                 Some("`agon config show` says where each value of sandbox.docker comes from".to_owned())
             }
@@ -242,7 +244,7 @@ impl Config {
         file.names.as_ref().map_or(Ok(()), NamesTable::check)?;
         file.mcp.iter().try_for_each(|(name, table)| table.check(name))?;
         let workspace = workspace.to_owned();
-        let warnings = keys.warning(&places.keys()).into_iter().chain(damaged).chain(warnings).collect();
+        let warnings = keys.warnings().iter().cloned().chain(damaged).chain(warnings).collect();
         let mut config = Config {
             places,
             environment,

@@ -58,6 +58,8 @@ struct Seen {
     index: Index,
     /// Files that were read since the index was written down.
     unsaved: usize,
+    /// The tree that was stored last, and its id.
+    stored: Option<(Tree, String)>,
 }
 
 impl WorkspaceStore {
@@ -173,29 +175,45 @@ impl Inner {
     /// Looks at every file; with `record`, puts what is new into the store.
     fn scan(&self, record: bool, dropped: &CancellationToken) -> Result<Scan, String> {
         let mut slot = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = slot.take().unwrap_or_else(|| Seen { index: Index::load(&self.index_file), unsaved: 0 });
+        let known = slot.take();
+        let Seen { index, unsaved, stored } =
+            known.unwrap_or_else(|| Seen { index: Index::load(&self.index_file), unsaved: 0, stored: None });
         let objects = record.then_some(&self.objects);
-        let scanner = Scanner::new(&self.root, self.objects.state(), objects, &known.index)?;
+        let scanner = Scanner::new(&self.root, self.objects.state(), objects, index)?;
         let (scan, index) = scanner.run(dropped)?;
-        let mut unsaved = known.unsaved + scan.noted;
+        let mut unsaved = unsaved + scan.noted;
         // A step writes down what it changed and not all there is: what is missing here is read again, once.
         if unsaved > index.len() / UNSAVED_SHARE {
             // Losing the index costs time, never truth, so a state folder that is full does not stop the scan.
             let _ = index.save(&self.index_file);
             unsaved = 0;
         }
-        *slot = Some(Seen { index, unsaved });
+        *slot = Some(Seen { index, unsaved, stored });
         Ok(scan)
     }
 
     fn checkpoint(&self, dropped: &CancellationToken) -> Result<(String, Scan), String> {
         let scan = self.scan(true, dropped)?;
-        let stored = scan.tree.store(&self.objects).and_then(|id| self.objects.flush().map(|()| id));
-        if stored.is_err() {
-            // What was put may not be in the store.
-            *self.known.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let mut slot = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = slot.as_ref().and_then(|seen| seen.stored.as_ref());
+        if let Some((_, id)) =
+            last.filter(|(tree, id)| scan.noted == 0 && *tree == scan.tree && self.objects.has(id))
+        {
+            return Ok((id.clone(), scan));
         }
-        Ok((stored?, scan))
+        match scan.tree.store(&self.objects).and_then(|id| self.objects.flush().map(|()| id)) {
+            Ok(id) => {
+                if let Some(seen) = &mut *slot {
+                    seen.stored = Some((scan.tree.clone(), id.clone()));
+                }
+                Ok((id, scan))
+            }
+            Err(error) => {
+                // What was put may not be in the store.
+                *slot = None;
+                Err(error)
+            }
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{WireError, docker};
 use crate::config::{Config, SandboxKind};
 use crate::ports::Sandbox;
-use crate::protocol::spec::{Policy, Rule, SandboxSpec};
+use crate::protocol::spec::{DeniedPath, Policy, Rule, SandboxSpec};
 use crate::sandbox::docker::DockerError;
 use crate::sandbox::{LocalError, LocalOptions, ProtectedNames, Unconfined, crash_journal};
 use crate::session::policy;
@@ -140,8 +140,8 @@ pub(super) fn protected(config: &Config) -> ProtectedNames {
     ProtectedNames::with(&config.protected())
 }
 
-/// Globs of the paths that no command is to read.
-pub(super) fn secrets(mut policy: Policy, rules: &[Rule]) -> Vec<String> {
+/// The paths that no command may read.
+pub(super) fn secrets(mut policy: Policy, rules: &[Rule]) -> Vec<DeniedPath> {
     policy.add(rules);
     policy::denied_to_all(&policy)
 }

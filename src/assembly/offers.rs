@@ -180,6 +180,9 @@ pub fn facts(
     let context = own(written.context.is_some()).map(|source| (spec.context, source));
     let max_output = own(written.max_output.is_some()).map(|source| (spec.max_output, source));
     let price = own(written.price.is_some()).and_then(|source| Some((spec.price?, source)));
+    let images = own(written.images.is_some()).map(|source| (spec.images, source));
+    // No other model is in the table.
+    let tools = shipped.map(|month| (true, FactSource::Shipped(month)));
     let structured = own(written.structured.is_some()).map(|source| (spec.structured, source));
     Ok(ModelFacts {
         context: context.or(offered.context.map(|context| (context, guess))),
@@ -187,8 +190,8 @@ pub fn facts(
         price: price
             .or(offered.price.map(|price| (price, FactSource::Server)))
             .or(spec.price.map(|price| (price, FactSource::Assumed))),
-        tools: offered.tools.map(|can| (can, FactSource::Server)),
-        images: offered.images.map(|can| (can, FactSource::Server)),
+        tools: offered.tools.map(|can| (can, FactSource::Server)).or(tools),
+        images: images.or(offered.images.map(|can| (can, FactSource::Server))),
         thinks: offered.thinks.map(|can| (can, FactSource::Server)),
         structured: structured.or(Some((spec.structured, FactSource::Assumed))),
         refuses: spec.refuses,
@@ -197,6 +200,11 @@ pub fn facts(
 
 /// What a model's server says of it; none where it says nothing in time.
 pub async fn described(config: &Config, name: &ModelName) -> Result<Option<OfferedModel>, WireError> {
+    if providers::is_builtin(config, &name.provider) {
+        let words =
+            format!("`{name}` is no model: it repeats what was recorded, without a window or a price");
+        return Err(WireError::Provider(words));
+    }
     let server = match providers::reach(config, &name.provider) {
         // What ships with agon needs no key to be shown.
         Err(WireError::Config(ConfigError::NoKey { .. })) if config.known_models().as_of(name).is_some() => {

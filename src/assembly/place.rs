@@ -56,10 +56,12 @@ async fn doors(sandbox: &dyn Sandbox) -> Vec<String> {
             None if need == Need::Git => proof::opens_git(sandbox).await.err(),
             closed => closed,
         };
-        seen.push(match closed {
-            None => format!("door: `{}` is opened for a call that is allowed it", need.name()),
+        let line = match closed {
+            None => format!("door: `{}` opens for a call that is allowed it", need.name()),
             Some(why) => format!("closed door: {why}"),
-        });
+        };
+        // Each port is as good as the other.
+        seen.push(line.replace("port:80", "port:N"));
     }
     seen
 }

@@ -78,11 +78,7 @@ impl Sessions {
 
     /// The same with the chain of every log checked, so that damage in its middle shows.
     pub fn list_checked(&self) -> Result<Vec<SessionSummary>, WireError> {
-        let mut all = self.store.list()?;
-        for row in all.iter_mut().filter(|row| row.fault.is_none()) {
-            row.fault = self.store.check(&row.id).err().map(|error| error.to_string());
-        }
-        Ok(all)
+        Ok(self.store.list_checked()?)
     }
 
     /// Those whose log has this text somewhere, newest entry first.

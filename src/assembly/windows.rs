@@ -1,4 +1,5 @@
-//! Finds out the windows of models that neither agon nor the user has a number for: the server is asked.
+//! Finds out the windows of models that neither agon nor the user has a number for, and whether they take pictures: the
+//! server is asked.
 
 use std::time::Duration;
 
@@ -82,6 +83,9 @@ async fn one(config: &Config, model: &mut ModelSpec) -> Option<String> {
         model.max_output = most.min(model.context);
     }
     model.price = model.price.or(told.price);
+    if written.is_none_or(|written| written.images.is_none()) {
+        model.images = told.images == Some(true);
+    }
     let is_sure = told.context.is_some() && !told.is_context_assumed;
     // One note is enough; where it cannot be kept, it is shown again.
     let server = match &connection {

@@ -14,7 +14,7 @@ use crate::config::file::ProviderTable;
 use crate::config::keys::key_of;
 use crate::config::learnt::server_of;
 use crate::config::providers::{PRESETS, complete, is_loopback};
-use crate::config::{Config, ConfigError, Environment, KeySource, Keys, Secret};
+use crate::config::{Config, ConfigError, Environment, Kept, KeySource, Keys, Secret};
 use crate::projection::safe_text::shown;
 
 /// What the names of keys for servers of tools begin with.
@@ -114,8 +114,15 @@ pub(super) async fn set(config: &Config, provider: &str, output: Output) -> Resu
     let server = server_of(&url);
     let key = ask(&format!("Key of `{provider}` for {server} (not shown): "), output).await?;
     let file = config.places().keys();
-    Keys::set(&file, provider, &server, &key)?;
-    output.say(&format!("stored in `{}`, which only you can read", file.display()));
+    match Keys::set(&file, provider, &server, &key)? {
+        Kept::Keychain => output.say("stored in the system's keychain"),
+        Kept::File(refused) => {
+            if let Some(why) = refused {
+                output.warn(&format!("the system's keychain is not available: {why}"));
+            }
+            output.say(&format!("stored in `{}`, which only you can read", file.display()));
+        }
+    }
     if let Some(variable) = variable.filter(|name| config.environment().get(name).is_some()) {
         output.warn(&format!("`{variable}` is set and counts before the stored key"));
     }
@@ -130,8 +137,7 @@ async fn ask(question: &str, output: Output) -> Result<Secret, Failure> {
         return key_of(&piped).map_err(Failure::usage);
     }
     loop {
-        output.tell(question);
-        let line = unless_interrupted(typed_lines::hidden_line()).await;
+        let line = unless_interrupted(typed_lines::hidden_line(|| output.tell(question))).await;
         output.tell("\n");
         let line = line?.context("cannot read the key").map_err(|error| Failure::new(USAGE, error))?;
         match key_of(line.as_deref().unwrap_or_default()) {

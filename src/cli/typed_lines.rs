@@ -3,7 +3,10 @@
 
 use std::io::{self, BufRead as _, IsTerminal as _};
 use std::sync::{OnceLock, mpsc as blocking};
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use tokio::sync::{Mutex, mpsc};
 
 use crate::cli::error::Failure;
@@ -48,30 +51,56 @@ pub async fn line() -> io::Result<Option<String>> {
     line.unwrap_or(Ok(None))
 }
 
-/// The next line, which the terminal does not show while it is typed.
-pub async fn hidden_line() -> io::Result<Option<String>> {
-    let _hidden = Hidden::begin()?;
-    line().await
+/// The next line, which the terminal does not show while it is typed; `ask` asks for it. More that was pasted with it is
+/// dropped, so that no shell reads it; the line then has a line break inside.
+pub async fn hidden_line(ask: impl FnOnce()) -> io::Result<Option<String>> {
+    let hidden = Hidden::begin()?;
+    ask();
+    let line = line().await?;
+    let is_more = line.is_some() && hidden.has_more().await;
+    Ok(line.map(|line| if is_more { format!("{line}\n…") } else { line }))
 }
 
+/// How long the rest of a paste may take.
+const PASTE: Duration = Duration::from_millis(150);
+
 /// A terminal that shows nothing of what is typed, until this is dropped.
-struct Hidden(rustix::termios::Termios);
+struct Hidden(Termios);
 
 impl Hidden {
     fn begin() -> io::Result<Self> {
-        use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
         let before = tcgetattr(io::stdin())?;
         let mut silent = before.clone();
         silent.local_modes.remove(LocalModes::ECHO);
         tcsetattr(io::stdin(), OptionalActions::Flush, &silent)?;
         Ok(Hidden(before))
     }
+
+    /// True when more than blanks comes after the line that was read: letter by letter, for its end may be missing.
+    async fn has_more(&self) -> bool {
+        let mut letters = self.0.clone();
+        letters.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON);
+        if tcsetattr(io::stdin(), OptionalActions::Now, &letters).is_err() {
+            return false;
+        }
+        tokio::time::sleep(PASTE).await;
+        let (stdin, mut rest) = (io::stdin(), [0; 4096]);
+        let mut ready = [PollFd::new(&stdin, PollFlags::IN)];
+        while poll(&mut ready, Some(&Timespec::default())).is_ok_and(|count| count > 0) {
+            match rustix::io::read(&stdin, &mut rest) {
+                Ok(0) | Err(_) => return false,
+                Ok(bytes) if !rest[..bytes].trim_ascii().is_empty() => return true,
+                Ok(_) => {}
+            }
+        }
+        false
+    }
 }
 
 impl Drop for Hidden {
     fn drop(&mut self) {
         // A terminal that is gone shows nothing anyway.
-        let _ = rustix::termios::tcsetattr(io::stdin(), rustix::termios::OptionalActions::Now, &self.0);
+        let _ = tcsetattr(io::stdin(), OptionalActions::Flush, &self.0);
     }
 }
 

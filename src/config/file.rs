@@ -179,13 +179,18 @@ pub struct NamesTable {
     /// `policy.defaults` is false.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secret: Vec<String>,
+    /// Globs of files under such names that hold neither: templates, public certificates.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub except: Vec<String>,
 }
 
 impl NamesTable {
     /// Names that are none. One that is no glob by itself would change what the others mean.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let secret = self.secret.iter().filter(|name| !is_glob(name));
-        let secret = secret.map(|name| ("secret", name, "it is not a glob pattern"));
+        let globs = [("secret", &self.secret), ("except", &self.except)].into_iter();
+        let globs = globs.flat_map(|(list, names)| names.iter().map(move |name| (list, name)));
+        let secret = globs.filter(|(_, name)| !is_glob(name));
+        let secret = secret.map(|(list, name)| (list, name, "it is not a glob pattern"));
         let protected = self.protected.iter();
         let protected = protected.filter_map(|name| Some(("protected", name, complaint_about(name)?)));
         let fault = secret.chain(protected).next();
@@ -389,6 +394,7 @@ impl ConfigFile {
             names: Some(NamesTable {
                 protected: Names::standard().all_protected().map(str::to_owned).collect(),
                 secret: Names::standard().secret.clone(),
+                except: Names::standard().except.clone(),
             }),
             ..ConfigFile::default()
         }

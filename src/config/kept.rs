@@ -1,9 +1,7 @@
 //! Rules that a person kept when asked: a file beside the user's configuration that agon writes itself.
 
-use std::fs::File;
 use std::path::Path;
 
-use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 
 use crate::config::ConfigError;
@@ -11,7 +9,7 @@ use crate::config::file::{ConfigFile, PolicyTable};
 use crate::config::layer::Layer;
 use crate::config::layer::read_bounded;
 use crate::config::policy::RuleTable;
-use crate::config::written::replace;
+use crate::config::written::{alone, replace};
 use crate::protocol::spec::Rule;
 
 const HEAD: &str = "\
@@ -43,7 +41,7 @@ pub fn keep(file: &Path, rule: &Rule, workspace: Option<&Path>) -> Result<usize,
             "it allows one call alone, whose needs do not say what it is about; allow it for the session";
         return Err(ConfigError::Write { path: file.to_owned(), source: std::io::Error::other(why) });
     }
-    let _held = held(file);
+    let _alone = alone(file).map_err(|source| ConfigError::Write { path: file.to_owned(), source })?;
     let mut kept = rules(file)?;
     let workspace = workspace.map(|root| root.display().to_string());
     // `granted by WHO: WHAT`.
@@ -59,7 +57,7 @@ pub fn keep(file: &Path, rule: &Rule, workspace: Option<&Path>) -> Result<usize,
 
 /// Removes the kept rule of this number, the first is 1; none where there is none.
 pub fn remove(file: &Path, number: usize) -> Result<Option<RuleTable>, ConfigError> {
-    let _held = held(file);
+    let _alone = alone(file).map_err(|source| ConfigError::Write { path: file.to_owned(), source })?;
     let mut kept = rules(file)?;
     if number == 0 || number > kept.len() {
         return Ok(None);
@@ -67,12 +65,6 @@ pub fn remove(file: &Path, number: usize) -> Result<Option<RuleTable>, ConfigErr
     let removed = kept.remove(number - 1);
     write(file, kept)?;
     Ok(Some(removed))
-}
-
-/// Keeps other agons out while the file is read and written; the first to keep a rule finds no folder, and nobody in it.
-fn held(file: &Path) -> Option<File> {
-    let folder = File::open(file.parent()?).ok()?;
-    flock(&folder, FlockOperation::LockExclusive).ok().map(|()| folder)
 }
 
 fn write(file: &Path, rules: Vec<RuleTable>) -> Result<(), ConfigError> {

@@ -1,4 +1,5 @@
-//! Keys of providers that agon keeps for the user: one file that only the user can read, a row a provider.
+//! Keys of providers that agon keeps for the user: one file that only the user can read, a row a provider, and the
+//! system's keychain for the keys themselves where this program can use it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,8 +8,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::config::keychain::{self, Act};
 use crate::config::layer::read_bounded;
-use crate::config::written::replace;
+use crate::config::written::{alone, replace};
 use crate::config::{ConfigError, Secret};
 
 const HEAD: &str = "\
@@ -24,7 +26,18 @@ const LONGEST: usize = 8 << 10;
 struct Row {
     /// Scheme, host and port. The key is sent to no other.
     server: String,
-    key: String,
+    /// None where the system's keychain has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+}
+
+/// Where a key was put.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// In the system's keychain.
+    Keychain,
+    /// In the file; with the reason where this program can use a keychain and this one refused.
+    File(Option<String>),
 }
 
 /// Where a provider's key comes from.
@@ -32,7 +45,7 @@ struct Row {
 pub enum KeySource {
     /// A variable of the environment.
     Variable(String),
-    /// The file of this module.
+    /// The file of this module, or the keychain.
     Stored,
 }
 
@@ -45,74 +58,109 @@ impl fmt::Display for KeySource {
     }
 }
 
+type Rows = BTreeMap<String, Row>;
+
 /// The keys, by provider.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Keys {
-    rows: BTreeMap<String, Row>,
-    /// Permissions of the file, where others than the user can read it.
-    open_to_others: Option<u32>,
+    rows: Rows,
+    warnings: Vec<String>,
 }
 
 impl Keys {
-    /// Reads the file; without one there are no keys. An error never repeats what the file holds.
+    /// Reads the file, and the keychain for what the file says is there; without a file there are no keys. An error never
+    /// repeats what the file holds.
     pub fn read(file: &Path) -> Result<Self, ConfigError> {
-        let Some(text) = read_bounded(file)? else { return Ok(Keys::default()) };
-        let rows = toml::from_str(&text).map_err(|error| {
-            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-            let line = before.matches('\n').count() + 1;
-            let message =
-                "a table for each provider is expected, with `server` and `key`; `agon keys set` writes it";
-            ConfigError::Damaged { path: file.to_owned(), line, message: message.to_owned() }
-        })?;
+        let (mut rows, mut warnings) = (rows(file)?, Vec::new());
         let mode = std::fs::metadata(file).map_or(0, |data| data.permissions().mode() & 0o777);
-        Ok(Keys { rows, open_to_others: (mode & 0o077 != 0).then_some(mode) })
+        if mode & 0o077 != 0 {
+            let file = file.display();
+            let words = format!("others can read your keys in `{file}` (mode {mode:o}): chmod 600 '{file}'");
+            warnings.push(words);
+        }
+        for (provider, row) in rows.iter_mut().filter(|(_, row)| row.key.is_none()) {
+            match keychain::ask(&entry(file, provider), Act::Read) {
+                Ok(key) => row.key = key.map(|key| key.reveal().to_owned()),
+                Err(why) => warnings.push(format!(
+                    "the system's keychain does not give the key of `{provider}`: {why}; `agon keys set {provider}` stores it again"
+                )),
+            }
+        }
+        Ok(Keys { rows, warnings })
     }
 
     /// The key of a provider, if it was kept for this server.
     pub fn of(&self, provider: &str, server: &str) -> Option<Secret> {
         let row = self.rows.get(provider).filter(|row| row.server == server)?;
-        Some(Secret::new(row.key.as_str()))
+        row.key.as_deref().map(Secret::new)
     }
 
     /// Providers with the server that each key is for.
     pub fn all(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.rows.iter().map(|(provider, row)| (provider.as_str(), row.server.as_str()))
+        let known = self.rows.iter().filter(|(_, row)| row.key.is_some());
+        known.map(|(provider, row)| (provider.as_str(), row.server.as_str()))
     }
 
     /// Provider and key, for blanking them out.
     pub(super) fn secrets(&self) -> impl Iterator<Item = (String, String)> {
-        self.rows.iter().map(|(provider, row)| (provider.clone(), row.key.clone()))
+        self.rows.iter().filter_map(|(provider, row)| Some((provider.clone(), row.key.clone()?)))
     }
 
-    /// What is wrong with the file, for the person.
-    pub(super) fn warning(&self, file: &Path) -> Option<String> {
-        let file = file.display();
-        self.open_to_others
-            .map(|mode| format!("others can read your keys in `{file}` (mode {mode:o}): chmod 600 '{file}'"))
+    /// What is wrong with the file or the keychain, for the person.
+    pub(super) fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
-    /// Keeps a key, in place of the one before.
-    pub fn set(file: &Path, provider: &str, server: &str, key: &Secret) -> Result<(), ConfigError> {
-        let mut keys = Keys::read(file)?;
-        let row = Row { server: server.to_owned(), key: key.reveal().to_owned() };
-        keys.rows.insert(provider.to_owned(), row);
-        keys.write(file)
+    /// Keeps a key, in place of the one before: in the keychain, else in the file.
+    pub fn set(file: &Path, provider: &str, server: &str, key: &Secret) -> Result<Kept, ConfigError> {
+        change(file, |rows| {
+            let kept = match keychain::ask(&entry(file, provider), Act::Keep(key.clone())) {
+                Ok(_) => Kept::Keychain,
+                Err(why) => Kept::File(keychain::IS_BUILT.then_some(why)),
+            };
+            let in_file = matches!(kept, Kept::File(_)).then(|| key.reveal().to_owned());
+            rows.insert(provider.to_owned(), Row { server: server.to_owned(), key: in_file });
+            kept
+        })
     }
 
     /// Removes a key; false when there was none.
     pub fn remove(file: &Path, provider: &str) -> Result<bool, ConfigError> {
-        let mut keys = Keys::read(file)?;
-        match keys.rows.remove(provider) {
-            Some(_) => keys.write(file).map(|()| true),
-            None => Ok(false),
+        let removed = change(file, |rows| rows.remove(provider))?;
+        if removed.as_ref().is_some_and(|row| row.key.is_none()) {
+            let refused = |why| ConfigError::Keychain { provider: provider.to_owned(), why };
+            keychain::ask(&entry(file, provider), Act::Remove).map_err(refused)?;
         }
+        Ok(removed.is_some())
     }
+}
 
-    fn write(&self, file: &Path) -> Result<(), ConfigError> {
-        let table = toml::to_string(&self.rows).map_err(|error| ConfigError::Internal(error.to_string()))?;
-        let written = replace(file, &format!("{HEAD}\n{table}"));
-        written.map_err(|source| ConfigError::Write { path: file.to_owned(), source })
-    }
+/// What the file holds.
+fn rows(file: &Path) -> Result<Rows, ConfigError> {
+    let Some(text) = read_bounded(file)? else { return Ok(Rows::new()) };
+    toml::from_str(&text).map_err(|error| {
+        let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+        let line = before.matches('\n').count() + 1;
+        let message =
+            "a table for each provider is expected, with `server` and `key`; `agon keys set` writes it";
+        ConfigError::Damaged { path: file.to_owned(), line, message: message.to_owned() }
+    })
+}
+
+/// Reads the file, changes it and writes it again while no other agon does.
+fn change<T>(file: &Path, change: impl FnOnce(&mut Rows) -> T) -> Result<T, ConfigError> {
+    let failed = |source| ConfigError::Write { path: file.to_owned(), source };
+    let _alone = alone(file).map_err(failed)?;
+    let mut rows = rows(file)?;
+    let changed = change(&mut rows);
+    let table = toml::to_string(&rows).map_err(|error| ConfigError::Internal(error.to_string()))?;
+    replace(file, &format!("{HEAD}\n{table}")).map_err(failed)?;
+    Ok(changed)
+}
+
+/// What a key is called in the keychain: another home of agon has keys of its own.
+fn entry(file: &Path, provider: &str) -> String {
+    format!("{provider} ({})", file.display())
 }
 
 impl fmt::Debug for Keys {
@@ -143,6 +191,8 @@ pub fn key_of(typed: &str) -> Result<Secret, &'static str> {
     }
 }
 
+// With the feature they would write into the keychain of whoever runs them.
+#[cfg(not(feature = "keychain"))]
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,17 +202,47 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("state/keys.toml");
         Keys::set(&file, "xai", "https://api.x.ai", &Secret::new("k-1")).unwrap();
-        Keys::set(&file, "xai", "https://api.x.ai", &Secret::new("k-2")).unwrap();
+        let set = Keys::set(&file, "xai", "https://api.x.ai", &Secret::new("k-2")).unwrap();
         let keys = Keys::read(&file).unwrap();
         assert_eq!(keys.of("xai", "https://api.x.ai"), Some(Secret::new("k-2")));
         assert_eq!(keys.of("xai", "https://evil"), None);
         assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!((keys.warning(&file), format!("{keys:?}")), (None, "[\"xai\"]".to_owned()));
+        assert!(keys.warnings().is_empty() && matches!(set, Kept::File(_)));
+        assert_eq!(format!("{keys:?}"), "[\"xai\"]");
         std::fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).unwrap();
-        assert!(Keys::read(&file).unwrap().warning(&file).unwrap().contains("(mode 644)"));
+        assert!(Keys::read(&file).unwrap().warnings()[0].contains("(mode 644)"));
         assert!(Keys::remove(&file, "xai").unwrap());
         assert!(!Keys::remove(&file, "xai").unwrap());
         assert_eq!(Keys::read(&file).unwrap().all().count(), 0);
+    }
+
+    #[test]
+    fn keys_that_are_set_at_once_are_all_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("state/keys.toml");
+        let names: Vec<String> = (0..16).map(|nth| format!("p{nth}")).collect();
+        std::thread::scope(|all| {
+            for name in &names {
+                all.spawn(|| Keys::set(&file, name, "https://a", &Secret::new("k")).unwrap());
+            }
+        });
+        assert_eq!(Keys::read(&file).unwrap().all().count(), names.len());
+    }
+
+    #[test]
+    fn a_key_in_a_keychain_that_cannot_be_read_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("keys.toml");
+        std::fs::write(&file, "[xai]\nserver = \"https://api.x.ai\"\n").unwrap();
+        let keys = Keys::read(&file).unwrap();
+        assert_eq!((keys.of("xai", "https://api.x.ai"), keys.all().count()), (None, 0));
+        assert!(
+            keys.warnings().iter().any(|words| words.contains("the key of `xai`")),
+            "{:?}",
+            keys.warnings()
+        );
+        let error = Keys::remove(&file, "xai").unwrap_err().to_string();
+        assert!(error.contains("keeps the key of `xai`") && !Keys::remove(&file, "xai").unwrap(), "{error}");
     }
 
     #[test]

@@ -198,6 +198,7 @@ fn adds_up(key: &KeyPath) -> bool {
         ["redaction", "ignore"],
         ["names", "protected"],
         ["names", "secret"],
+        ["names", "except"],
         ["workspace", "allow"],
     ];
     lists.iter().any(|list| key.words() == list)

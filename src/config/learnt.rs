@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::config::layer::read_bounded;
-use crate::config::written::replace;
+use crate::config::written::{alone, replace};
 use crate::config::{ConfigError, ModelName};
 
 const HEAD: &str = "\
@@ -72,6 +72,8 @@ impl Learnt {
         server: &str,
         change: impl FnOnce(&mut Row) -> bool,
     ) -> Result<bool, ConfigError> {
+        let failed = |source| ConfigError::Write { path: file.to_owned(), source };
+        let _alone = alone(file).map_err(failed)?;
         let mut learnt = Learnt::read(file)?;
         let row = learnt.0.entry(model.to_owned()).or_default();
         if row.server != server {
@@ -81,8 +83,7 @@ impl Learnt {
             return Ok(false);
         }
         let table = toml::to_string(&learnt.0).map_err(|error| ConfigError::Internal(error.to_string()))?;
-        replace(file, &format!("{HEAD}\n{table}"))
-            .map_err(|source| ConfigError::Write { path: file.to_owned(), source })?;
+        replace(file, &format!("{HEAD}\n{table}")).map_err(failed)?;
         Ok(true)
     }
 }

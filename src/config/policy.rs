@@ -32,6 +32,9 @@ pub struct RuleTable {
     pub command: Option<String>,
     /// Glob over workspace-relative paths; one matching path is enough for deny and ask, allow needs all.
     pub path: Option<String>,
+    /// Globs over paths that `path` does not mean although it matches them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub except: Vec<String>,
     /// Globs over other needs: `host:NAME`, `port:N`, `tool:SERVER/TOOL`, `git`, `unconfined`. A rule allows what leaves the
     /// sandbox only where it names it here.
     #[serde(default)]
@@ -53,18 +56,19 @@ pub struct RuleTable {
 
 impl From<RuleTable> for Rule {
     fn from(written: RuleTable) -> Self {
-        let RuleTable { name, tool, command, path, needs, cwd, risk, action, priority, why, workspace: _ } =
-            written;
-        Rule { name, tool, command, path, needs, cwd, call: None, risk, action, priority, why }
+        let RuleTable { name, tool, command, path, except, needs, cwd, .. } = written;
+        let RuleTable { risk, action, priority, why, .. } = written;
+        Rule { name, tool, command, path, except, needs, cwd, call: None, risk, action, priority, why }
     }
 }
 
 impl RuleTable {
     /// The rule as a file has it; one for a single call is that only in its session.
     pub fn of(rule: &Rule) -> Self {
-        let Rule { name, tool, command, path, needs, cwd, call: _, risk, action, priority, why } =
+        let Rule { name, tool, command, path, except, needs, cwd, call: _, risk, action, priority, why } =
             rule.clone();
-        RuleTable { name, tool, command, path, needs, cwd, risk, action, priority, why, workspace: None }
+        let workspace = None;
+        RuleTable { name, tool, command, path, except, needs, cwd, risk, action, priority, why, workspace }
     }
 }
 
@@ -72,8 +76,9 @@ impl Config {
     /// The rules of all layers, with agon's own before them unless they are switched off.
     pub fn policy(&self) -> Policy {
         let table = self.file().policy.clone().unwrap_or_default();
-        let secret = self.file().names.as_ref().map(|names| names.secret.as_slice()).unwrap_or_default();
-        let mut policy = if table.defaults == Some(false) { Policy::default() } else { denying(secret) };
+        let names = self.file().names.clone().unwrap_or_default();
+        let standard = || denying(&names.secret, &names.except);
+        let mut policy = if table.defaults == Some(false) { Policy::default() } else { standard() };
         let is_of = |root: &String| Path::new(root) == self.workspace();
         let here = table.rules.into_iter().filter(|rule| rule.workspace.as_ref().is_none_or(is_of));
         policy.rules.extend(here.map(Rule::from));

@@ -203,7 +203,7 @@ fn judge(key: &KeyPath, leaf: Leaf, below: &Layer) -> Result<(Option<Leaf>, Opti
         ["limits", ..] if is_tighter(&leaf.value, below.0.get(key)) => Ok((Some(leaf), None)),
         ["limits", ..] => refused("an untrusted project may only tighten limits"),
         // Held to a stricter level whether the project is trusted or not.
-        ["permission"] | ["names", _] => Ok((Some(leaf), None)),
+        ["permission"] | ["names", "protected" | "secret"] => Ok((Some(leaf), None)),
         ["policy", "rules"] => Ok(keep_strict_rules(leaf, &place)),
         _ => refused("this project is not trusted"),
     }

@@ -1,16 +1,27 @@
 //! Writes files of the configuration: whole or not at all, the user's own words kept.
 
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, File};
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
+use rustix::fs::{FlockOperation, flock};
 use toml::{Table, Value};
 
 use crate::config::{ConfigError, ModelName};
 
 /// A first configuration. `MODEL` is the one that was chosen.
 const FIRST: &str = include_str!("first.toml");
+
+/// Keeps other agons away from the files of a folder until it is dropped: for a file that is read, changed and written
+/// again. A file system without locks has none.
+pub(super) fn alone(file: &Path) -> io::Result<File> {
+    let folder = file.parent().unwrap_or(file);
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let folder = File::open(folder)?;
+    let _ = flock(&folder, FlockOperation::LockExclusive);
+    Ok(folder)
+}
 
 /// Replaces a file at once, so that no reader sees half of it. Only the user can read a new one. What a link names is
 /// replaced, not the link.

@@ -169,9 +169,18 @@ impl SessionStore {
     ///
     /// Only the ends of each log are looked at, and nothing is written; damage in its middle shows when it is checked.
     pub fn list(&self) -> Result<Vec<SessionSummary>, LogError> {
-        let mut all = on_all_cores(&self.ids()?, |id| summary::of(self, &self.stored(id)));
-        all.sort_by(|a, b| (b.newest_at, &b.id).cmp(&(a.newest_at, &a.id)));
-        Ok(all)
+        let all = on_all_cores(&self.ids()?, |id| summary::of(self, &self.stored(id)));
+        Ok(newest_first(all))
+    }
+
+    /// The same with the chain of every log checked, so that damage in its middle shows.
+    pub fn list_checked(&self) -> Result<Vec<SessionSummary>, LogError> {
+        let all = on_all_cores(&self.ids()?, |id| {
+            let mut row = summary::of(self, &self.stored(id));
+            row.fault = row.fault.or_else(|| self.check(&row.id).err().map(|error| error.to_string()));
+            row
+        });
+        Ok(newest_first(all))
     }
 
     /// Those whose log has this text somewhere, newest entry first.
@@ -183,9 +192,7 @@ impl SessionStore {
             let has_it = holds(&*self.fs, &session.log, &finder).unwrap_or(true);
             has_it.then(|| summary::of(self, &session))
         });
-        let mut found: Vec<_> = found.into_iter().flatten().collect();
-        found.sort_by(|a, b| (b.newest_at, &b.id).cmp(&(a.newest_at, &a.id)));
-        Ok(found)
+        Ok(newest_first(found.into_iter().flatten().collect()))
     }
 
     /// The newest session that fits. Sessions whose files are older are not looked at.
@@ -271,6 +278,11 @@ impl SessionStore {
         }
         Ok(())
     }
+}
+
+fn newest_first(mut all: Vec<SessionSummary>) -> Vec<SessionSummary> {
+    all.sort_by(|a, b| (b.newest_at, &b.id).cmp(&(a.newest_at, &a.id)));
+    all
 }
 
 /// Does the same for each, in no order.

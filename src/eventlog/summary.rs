@@ -167,7 +167,7 @@ fn read_ends(
         note(&entry, summary);
     }
     if summary.root.as_ref().is_some_and(|root| *root != session.id) {
-        note_forks(store, session, summary)?;
+        note_forks(&file, summary).map_err(LogError::io(path))?;
     }
     if reader.ending().count == 0 {
         return Err(LogError::NeverOpened(session.id.clone()));
@@ -192,24 +192,24 @@ fn note(entry: &Entry, summary: &mut SessionSummary) {
     }
 }
 
-/// Where a copy was made stands at the fork, anywhere in its log. Only copies are read for it.
-fn note_forks(
-    store: &SessionStore,
-    session: &SessionPath,
-    summary: &mut SessionSummary,
-) -> Result<(), LogError> {
-    let mut reader = store.read(session)?;
-    while let Some(line) = reader.next_line()? {
-        let start = line.bytes.get(..FACT_WITHIN.min(line.bytes.len())).unwrap_or_default();
-        if after(start, FORKED).is_none() {
+/// Where a copy was made stands at the fork, anywhere in its log. Only copies are read for it, without the chain.
+fn note_forks(file: &Arc<dyn LogFile>, summary: &mut SessionSummary) -> io::Result<()> {
+    let mut lines = Lines::new(Arc::clone(file), 0, summary.bytes);
+    loop {
+        let line = match lines.next_piece()? {
+            Piece::Line(line) => line,
+            Piece::TooLong => continue,
+            Piece::Rest(_) | Piece::End => return Ok(()),
+        };
+        if after(line.get(..FACT_WITHIN.min(line.len())).unwrap_or_default(), FORKED).is_none() {
             continue;
         }
-        if let Some(ArenaEvent::SessionForked(forked)) = line.entry()?.fact() {
+        let entry = Entry::read(line).ok();
+        if let Some(ArenaEvent::SessionForked(forked)) = entry.as_ref().and_then(Entry::fact) {
             summary.workspace = Some(forked.workspace.clone());
             summary.parent = Some((forked.parent.clone(), forked.seq));
         }
     }
-    Ok(())
 }
 
 fn ends_whole(file: &Arc<dyn LogFile>, size: u64) -> io::Result<bool> {

@@ -1,9 +1,9 @@
 //! Walks a tree of folders on all cores. Each folder is opened once, relative to the one it is in, and never through a
 //! link; what the rules of the tree leave out is not looked into.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::{CStr, CString, OsStr};
 use std::num::NonZero;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +16,9 @@ use super::rules::Rules;
 
 /// Most threads of a walk.
 const MOST_THREADS: usize = 16;
+
+/// Names of a folder that one thread takes at a time.
+const AT_ONCE: usize = 512;
 
 /// Names of files and folders that rules are read from.
 const RULES: [&[u8]; 3] = [b".gitignore", b".ignore", b".git"];
@@ -42,20 +45,23 @@ pub struct Tree<'a> {
     /// Takes what is found, from several threads and in no order. A folder is left out where it says false.
     pub visit: &'a (dyn Fn(&Found<'_>) -> bool + Sync),
     /// When the walk ends, finished or not.
-    pub until: Instant,
+    pub until: Option<Instant>,
 }
 
-/// A folder that waits.
+type Names = Vec<(CString, FileType)>;
+
+/// A folder, or a part of one, that waits.
 struct Waiting {
-    folder: Place,
+    what: What,
     path: PathBuf,
-    /// The rules above it.
+    /// The rules above it; of a part, its own.
     above: Option<Arc<Rules>>,
 }
 
-enum Place {
+enum What {
     Open(OwnedFd),
     Within(Arc<Dir>, CString),
+    Part(Arc<Dir>, Names),
 }
 
 #[derive(Default)]
@@ -78,15 +84,15 @@ impl Tree<'_> {
     /// Walks the open folder that is at `path` under the root. False when it was not finished in time.
     pub fn walk(&self, folder: OwnedFd, path: &Path, above: Option<Arc<Rules>>) -> bool {
         let (queue, is_late) = (Queue::default(), AtomicBool::new(false));
-        let first = Waiting { folder: Place::Open(folder), path: path.to_owned(), above };
+        let first = Waiting { what: What::Open(folder), path: path.to_owned(), above };
         queue.lock().waiting.push(first);
         let work = || {
-            while let Some((folder, busy)) = queue.next() {
-                if Instant::now() > self.until {
+            while let Some((next, busy)) = queue.next() {
+                if self.until.is_some_and(|until| Instant::now() > until) {
                     is_late.store(true, Ordering::Relaxed);
                 }
                 // What cannot be opened or read any more is passed over.
-                let more = if is_late.load(Ordering::Relaxed) { None } else { self.look(folder) };
+                let more = if is_late.load(Ordering::Relaxed) { None } else { self.look(next) };
                 queue.lock().waiting.extend(more.unwrap_or_default());
                 drop(busy);
             }
@@ -101,30 +107,22 @@ impl Tree<'_> {
         !is_late.into_inner()
     }
 
-    /// Looks through one folder and gives those in it.
-    fn look(&self, Waiting { folder, path, above }: Waiting) -> Option<Vec<Waiting>> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let folder = match folder {
-            // A process that has it open may have read it already, and shares its place with us.
-            Place::Open(folder) => rustix::fs::openat(folder, c".", flags, Mode::empty()).ok()?,
-            Place::Within(above, name) => {
-                rustix::fs::openat(above.fd().ok()?, name, flags, Mode::empty()).ok()?
-            }
-        };
-        let mut folder = Dir::new(folder).ok()?;
-        let mut names: Vec<(CString, FileType)> = Vec::new();
-        while let Some(Ok(entry)) = folder.read() {
-            if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
-                names.push((entry.file_name().to_owned(), entry.file_type()));
-            }
-        }
-        // The smallest name comes first where one thread works, so that a search that needs only the first can end.
-        names.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+    /// Looks through one folder, or a part of one, and gives what is to be looked through then.
+    fn look(&self, Waiting { what, path, above }: Waiting) -> Option<Vec<Waiting>> {
         let absolute = self.root.join(&path);
-        let has_rules = above.is_none() || names.iter().any(|(name, _)| RULES.contains(&name.to_bytes()));
-        let rules = if has_rules { Rules::within(above, &absolute) } else { above? };
-        let folder = Arc::new(folder);
         let mut more = Vec::new();
+        let (folder, mut names, rules) = match what {
+            What::Part(folder, names) => (folder, names, above?),
+            // A process that has it open may have read it already, and shares its place with us.
+            What::Open(folder) => opened(&folder, c".", above, &absolute)?,
+            What::Within(within, name) => opened(within.fd().ok()?, &name, above, &absolute)?,
+        };
+        while names.len() > AT_ONCE {
+            let part = names.split_off((names.len() - 1) / AT_ONCE * AT_ONCE);
+            let what = What::Part(Arc::clone(&folder), part);
+            more.push(Waiting { what, path: path.clone(), above: Some(Arc::clone(&rules)) });
+        }
+        let parts = more.len();
         for (name, kind) in names {
             let os = OsStr::from_bytes(name.to_bytes());
             let Some(kind) = kind_of(&folder, &name, kind).filter(|_| (self.keeps)(os)) else { continue };
@@ -135,13 +133,35 @@ impl Tree<'_> {
             let path = path.join(os);
             let found = Found { path: &path, kind, folder: folder.fd().ok()?, name: os };
             if (self.visit)(&found) && is_folder {
-                let above = Some(Arc::clone(&rules));
-                more.push(Waiting { folder: Place::Within(Arc::clone(&folder), name), path, above });
+                let what = What::Within(Arc::clone(&folder), name);
+                more.push(Waiting { what, path, above: Some(Arc::clone(&rules)) });
             }
         }
-        more.reverse();
+        more[parts..].reverse();
         Some(more)
     }
+}
+
+/// A folder's open names and the rules in it. The smallest name comes first where one thread works, so that a search
+/// that needs only the first can end.
+fn opened(
+    within: impl AsFd,
+    name: &CStr,
+    above: Option<Arc<Rules>>,
+    absolute: &Path,
+) -> Option<(Arc<Dir>, Names, Arc<Rules>)> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut folder = Dir::new(rustix::fs::openat(within, name, flags, Mode::empty()).ok()?).ok()?;
+    let mut names: Names = Vec::new();
+    while let Some(Ok(entry)) = folder.read() {
+        if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+            names.push((entry.file_name().to_owned(), entry.file_type()));
+        }
+    }
+    names.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+    let has_rules = above.is_none() || names.iter().any(|(name, _)| RULES.contains(&name.to_bytes()));
+    let rules = if has_rules { Rules::within(above, absolute) } else { above? };
+    Some((Arc::new(folder), names, rules))
 }
 
 /// Some file systems do not say the kind beside the name.
@@ -158,7 +178,7 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next folder; none when none waits and none is being looked at.
+    /// What is next; nothing when nothing waits and nothing is being looked at.
     fn next(&self) -> Option<(Waiting, Busy<'_>)> {
         let mut state = self.lock();
         loop {
@@ -195,7 +215,7 @@ mod tests {
             assert!(all.lock().unwrap().insert(name), "each is found once");
             !found.path.ends_with("shut")
         };
-        let tree = Tree { root, keeps: &|name| name != ".git", visit: &visit, until };
+        let tree = Tree { root, keeps: &|name| name != ".git", visit: &visit, until: Some(until) };
         let folder = fs::File::open(root).unwrap();
         // Twice, by the same open folder: its second reader finds as much.
         let _ =
@@ -217,6 +237,14 @@ mod tests {
                 wanted.insert(format!("{a}/deep/{b}"));
             }
         }
+        fs::create_dir_all(root.join("wide")).unwrap();
+        for name in 0..2 * AT_ONCE + 3 {
+            fs::write(root.join(format!("wide/{name}")), "").unwrap();
+            wanted.insert(format!("wide/{name}"));
+        }
+        fs::create_dir_all(root.join("wide/1-in")).unwrap();
+        fs::write(root.join("wide/1-in/x"), "").unwrap();
+        wanted.extend(["wide", "wide/1-in", "wide/1-in/x"].map(str::to_owned));
         fs::create_dir_all(root.join("shut/in")).unwrap();
         fs::create_dir_all(root.join(".git/in")).unwrap();
         fs::create_dir_all(root.join("7/built/in")).unwrap();

@@ -4,12 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::phrases;
 use crate::protocol::event::ErrorKind;
+use crate::protocol::text::grouped;
 use crate::protocol::{ArenaEvent, CallId};
 
-/// The models asked in open calls, and those that answered for another.
+/// The models asked in open calls, those that answered for another, and those that wrote more than they were allowed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answering {
-    asked: BTreeMap<CallId, String>,
+    /// With the output limit each was sent.
+    asked: BTreeMap<CallId, (String, u64)>,
+    /// By model, the answer that went past its limit most.
+    wordy: BTreeMap<String, (u64, u64)>,
     /// Asked, and the last other model that answered.
     others: BTreeMap<String, String>,
     /// Given up, what took over, and why.
@@ -22,7 +26,8 @@ impl Answering {
     pub fn apply(&mut self, event: &ArenaEvent) -> Option<String> {
         match event {
             ArenaEvent::ModelCalled(data) => {
-                self.asked.insert(data.call, data.model.clone());
+                let most = data.params.max_output.unwrap_or(u64::MAX);
+                self.asked.insert(data.call, (data.model.clone(), most));
             }
             ArenaEvent::ModelFailed(data) => {
                 self.asked.remove(&data.call);
@@ -34,7 +39,13 @@ impl Answering {
                 self.fallbacks.insert(format!("{} took over from {}: {why}", data.to, data.from));
             }
             ArenaEvent::ModelAnswered(data) => {
-                let asked = self.asked.remove(&data.call)?;
+                let (asked, most) = self.asked.remove(&data.call)?;
+                let wrote = data.body.usage.output;
+                // Servers count a few tokens otherwise.
+                if wrote > most.saturating_add(most / 8) {
+                    let row = self.wordy.entry(asked.clone()).or_insert((wrote, most));
+                    *row = (*row).max((wrote, most));
+                }
                 if is_same(&asked, &data.body.model) || self.others.get(&asked) == Some(&data.body.model) {
                     return None;
                 }
@@ -47,10 +58,13 @@ impl Answering {
         None
     }
 
-    /// A line for each model that another one answered for or took over from.
+    /// A line for each model that another one answered for or took over from, or that took no notice of its limit.
     pub fn lines(&self) -> Vec<String> {
         let others = self.others.iter().map(|(asked, answered)| words(asked, answered));
-        others.chain(self.fallbacks.iter().cloned()).collect()
+        let wordy = self.wordy.iter().map(|(model, (wrote, most))| {
+            format!("{model} wrote {} tokens where {} were allowed", grouped(*wrote), grouped(*most))
+        });
+        others.chain(self.fallbacks.iter().cloned()).chain(wordy).collect()
     }
 }
 

@@ -8,7 +8,7 @@ use crate::protocol::event::{
     ToolsListed, TurnCause, TurnRewound,
 };
 use crate::protocol::message::{Effort, Usage};
-use crate::protocol::spec::{ANY_STEPS, Action, Limits, Mode, RolePlace};
+use crate::protocol::spec::{ANY_STEPS, Action, Limits, Mode, RolePlace, TOOLS};
 use crate::protocol::text::names_shown;
 pub use crate::protocol::text::{grouped, money};
 
@@ -164,6 +164,9 @@ pub fn claim_named(data: &ClaimFlagged) -> String {
 
 /// What became of parameters that a model refuses.
 pub fn dropped(data: &ParamsDropped) -> String {
+    if data.names == [TOOLS] {
+        return format!("{} cannot call tools: asked again without, it can only talk", data.model);
+    }
     format!("{} refuses `{}`: asked again without", data.model, data.names.join("`, `"))
 }
 

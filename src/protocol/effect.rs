@@ -10,7 +10,7 @@ use crate::protocol::event::{
     Purpose, ToolPrepared, ToolResolved, ToolStatus, ToolUse,
 };
 use crate::protocol::message::Request;
-use crate::protocol::spec::Action;
+use crate::protocol::spec::{Action, DeniedPath};
 use crate::protocol::stored::stored;
 use crate::protocol::{CallId, EventRef, SparkId};
 
@@ -199,8 +199,8 @@ pub struct MentionedPlace {
 /// How a mention is read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MentionContext {
-    /// Globs of the paths the policy denies to every reader.
-    pub denied: Vec<String>,
+    /// The paths the policy denies to every reader.
+    pub denied: Vec<DeniedPath>,
     /// Bytes of it that models are shown.
     pub output_cap: u32,
 }
@@ -300,8 +300,8 @@ pub struct ToolCall {
     /// The squad's role in whose own place it runs; it runs in the session's when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
-    /// Globs of the paths the policy denies this tool, for tools that come upon files while they run.
-    pub denied: Vec<String>,
+    /// The paths the policy denies this tool, for tools that come upon files while they run.
+    pub denied: Vec<DeniedPath>,
     /// What rules and grants say of the hosts that its commands connect to while they run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostRule>,

@@ -8,11 +8,13 @@ use serde::Deserialize;
 /// The names of instruction files: in a folder the first one that is there is read.
 pub const INSTRUCTION_FILES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
 
-/// Both lists.
+/// The lists.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Names {
     /// Globs of files that commonly hold passwords or keys.
     pub secret: Vec<String>,
+    /// Globs of files among them that hold none.
+    pub except: Vec<String>,
     /// Names that no tool writes.
     pub protected: Vec<Protected>,
 }
@@ -41,6 +43,7 @@ impl Names {
         let why = format!("agon's list of names cannot be read: {why}");
         Names {
             secret: vec!["*".to_owned()],
+            except: Vec::new(),
             protected: vec![Protected { why, names: vec!["*".to_owned()] }],
         }
     }

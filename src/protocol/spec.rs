@@ -15,7 +15,7 @@ use crate::protocol::message::{Effort, Structured, Usage};
 use crate::protocol::stored::stored;
 pub use limits::{ANY_STEPS, Budget, Limits, RetrySpec, SubagentLimits};
 pub use place::{Consent, RolePlace, SandboxSpec, WorkspaceSpec};
-pub use policy::{Action, PermissionLevel, Policy, Rule};
+pub use policy::{Action, DeniedPath, DeniedPaths, PermissionLevel, Policy, Rule};
 pub use tools::{Family, OF_A_SERVER, ToolSpec, is_chosen, names_tools};
 
 /// What a session is opened with: whole, so that a log explains itself without any other file.
@@ -119,7 +119,15 @@ pub struct ModelSpec {
     pub fallbacks_on: BTreeMap<ErrorKind, Vec<String>>,
 }
 
+/// What a model that cannot call tools refuses.
+pub const TOOLS: &str = "tools";
+
 impl ModelSpec {
+    /// False when the model was seen to call no tools.
+    pub fn calls_tools(&self) -> bool {
+        !self.refuses(TOOLS)
+    }
+
     /// True when the model refuses this parameter.
     pub fn refuses(&self, parameter: &str) -> bool {
         self.refuses.iter().any(|name| name == parameter)

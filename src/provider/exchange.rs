@@ -8,7 +8,7 @@ use crate::ports::Live;
 use crate::protocol::event::{ErrorKind, ModelFailed, ModelReply};
 use crate::protocol::message::{Part, Request, Usage};
 use crate::provider::failure::{Report, shortened};
-use crate::provider::http::{Body, Endpoint};
+use crate::provider::http::{Body, Endpoint, Post};
 use crate::provider::sse::{self, TooLong};
 use crate::provider::tokens;
 
@@ -105,7 +105,7 @@ pub(super) fn droppable(mut failed: ModelFailed, can_drop: impl Fn(&str) -> bool
 pub(super) async fn call<A: Incoming>(
     endpoint: &Endpoint,
     request: &Request,
-    body: Vec<u8>,
+    body: impl Into<Post>,
     answer: A,
     live: &dyn Live,
     cancel: &CancellationToken,
@@ -114,7 +114,7 @@ pub(super) async fn call<A: Incoming>(
     let ended = tokio::select! {
         biased;
         () = cancel.cancelled() => Err(endpoint.peer.failed(ErrorKind::Cancelled, "was stopped", "")),
-        ended = exchange.run(body) => ended,
+        ended = exchange.run(body.into()) => ended,
     };
     let usage = exchange.answer.usage_so_far(request).filter(|usage| makes_sense(usage, request));
     let ended = match ended {
@@ -144,7 +144,7 @@ struct Exchange<'a, A> {
 }
 
 impl<A: Incoming> Exchange<'_, A> {
-    async fn run(&mut self, body: Vec<u8>) -> Result<(), ModelFailed> {
+    async fn run(&mut self, body: Post) -> Result<(), ModelFailed> {
         let mut body = self.endpoint.post(body).await?;
         let mut first = Vec::new();
         // Blank bytes keep a connection alive while a model loads; they say nothing yet.
@@ -180,8 +180,11 @@ impl<A: Incoming> Exchange<'_, A> {
                 Err(failed) => return Err(failed),
             }
         }
-        if self.answer.progress().is_closed {
-            body.drain().await;
+        // llama-cpp-python gives up an answer like that when the next request comes.
+        if self.answer.progress().is_closed && !body.drain().await && self.answer.progress().end.is_none() {
+            let hint = "if another call ended it, set `concurrent_calls = 1` of the provider";
+            let what = "broke off in the middle of the answer";
+            return Err(self.endpoint.peer.failed(ErrorKind::Network, what, hint));
         }
         if !self.answer.progress().has_finished()
             && let Some(rest) = decoder.finish()
@@ -241,6 +244,16 @@ impl<A: Incoming> Exchange<'_, A> {
 
     fn no_answer(&self, body: &Body<'_>, first: &[u8]) -> ModelFailed {
         let what = match (body.content_type(), String::from_utf8_lossy(first)) {
+            // llama-cpp-python does that where the input is larger than its window.
+            (kind, text) if text.trim().is_empty() && kind.contains("event-stream") => {
+                let hint =
+                    "its own log says why: the input may not fit its window (set `context` of the model)";
+                return self.endpoint.peer.failed(
+                    ErrorKind::BadResponse,
+                    "ended its stream before the first word",
+                    hint,
+                );
+            }
             (_, text) if text.trim().is_empty() => "answered nothing at all".to_owned(),
             (kind, text) if text.trim_start().starts_with('<') => {
                 format!("answered an HTML page (`{kind}`) instead of a {}", A::CALLED)

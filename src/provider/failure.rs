@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::protocol::event::{ErrorKind, ModelFailed};
-use crate::provider::refusal::refused;
+use crate::provider::refusal::{NO_TOOLS, refused};
 use crate::provider::{Secret, limits, wait};
 
 /// Bytes of a provider's own words that go into a message.
@@ -325,16 +325,17 @@ impl Report {
 }
 
 /// Published words of a refusal, and what a person can do. The first row counts.
-const HINTS: [(&[&str], &str); 5] = [
+const HINTS: [(&[&str], &str); 6] = [
+    (
+        &["editor-version header"],
+        "set `headers` of the provider: `Editor-Version` and `Copilot-Integration-Id`",
+    ),
     (&["only supported in v1/responses"], "set `kind = \"openai-responses\"` of the provider"),
     (
         &["only supported in v1/chat/completions", "not supported in v1/responses", "with the responses api"],
         "set `kind = \"openai\"` of the provider",
     ),
-    (
-        &["not support tools", "support tool use", "tools are not supported"],
-        "use a model that can call tools",
-    ),
+    (&NO_TOOLS, "use a model that can call tools"),
     (&["response_format", "json_schema"], "set `structured` of the model to `json_object` or `words`"),
     (
         &["no such model", "model_not_found", "model not found"],

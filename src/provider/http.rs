@@ -61,6 +61,18 @@ pub(super) struct Endpoint {
     client: OnceLock<Result<reqwest::Client, String>>,
 }
 
+/// What is posted, with headers of this request alone.
+pub(super) struct Post {
+    pub json: Vec<u8>,
+    pub headers: Vec<(&'static str, &'static str)>,
+}
+
+impl From<Vec<u8>> for Post {
+    fn from(json: Vec<u8>) -> Self {
+        Post { json, headers: Vec::new() }
+    }
+}
+
 impl Endpoint {
     pub fn new(
         url: reqwest::Url,
@@ -73,8 +85,10 @@ impl Endpoint {
     }
 
     /// Posts JSON; an answer that is no success is a failure already.
-    pub async fn post(&self, json: Vec<u8>) -> Result<Body<'_>, ModelFailed> {
-        self.send(self.client()?.post(self.url.clone()).body(json)).await
+    pub async fn post(&self, post: Post) -> Result<Body<'_>, ModelFailed> {
+        let request = self.client()?.post(self.url.clone()).body(post.json);
+        self.send(post.headers.iter().fold(request, |request, (name, value)| request.header(*name, *value)))
+            .await
     }
 
     /// Asks for JSON at another address of the same server, by a post where there is something to post.
@@ -239,10 +253,17 @@ impl Body<'_> {
         self.endpoint.peer.failed(ErrorKind::BadResponse, &what, "try again")
     }
 
-    /// Reads on to the end if it is near, so that the connection can be used again.
-    pub async fn drain(&mut self) {
-        let rest = async { while let Ok(Some(_)) = self.response.chunk().await {} };
-        let _ = tokio::time::timeout(DRAIN, rest).await;
+    /// Reads on to the end if it is near, so that the connection can be used again; false where it breaks instead.
+    pub async fn drain(&mut self) -> bool {
+        let rest = async {
+            loop {
+                match self.response.chunk().await {
+                    Ok(Some(_)) => {}
+                    ended => return ended.is_ok(),
+                }
+            }
+        };
+        tokio::time::timeout(DRAIN, rest).await.unwrap_or(true)
     }
 
     fn header(&self, name: &str) -> Option<String> {

@@ -12,7 +12,7 @@ use crate::ports::Live;
 use crate::protocol::event::{ModelFailed, ModelReply};
 use crate::protocol::message::Request;
 use crate::provider::exchange;
-use crate::provider::http::Endpoint;
+use crate::provider::http::{Endpoint, Post};
 pub(super) use crate::provider::openai::answer::Answer;
 pub use crate::provider::openai::dialect::{DIALECTS, Dialect};
 pub(super) use crate::provider::openai::request::is_strict;
@@ -76,7 +76,9 @@ impl Speaks for Completions {
         let (body, Host { dialect, opaque_kind }) = (self.write(request), &self.host);
         let offered = request.tools.iter().map(|tool| tool.name.clone()).collect();
         let answer = Answer::new(request::forced(request, dialect), offered, opaque_kind.clone());
-        let ended = exchange::call(endpoint, request, body, answer, live, cancel).await;
+        let headers = if dialect.copilot { request::copilot_headers(request, &body) } else { Vec::new() };
+        let post = Post { json: body, headers };
+        let ended = exchange::call(endpoint, request, post, answer, live, cancel).await;
         ended.map_err(|failed| exchange::droppable(failed, |name| request::can_drop(request, dialect, name)))
     }
 }

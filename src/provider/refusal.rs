@@ -1,6 +1,7 @@
 //! Reads off a provider's error which parameters of a request its model refuses.
 
 use crate::protocol::event::ErrorKind;
+use crate::protocol::spec::TOOLS;
 use crate::provider::failure::Report;
 
 /// Parameters without which a request still means the same.
@@ -32,6 +33,9 @@ const EFFORT: [&str; 2] = ["effort parameter", "parameter reasoningeffort"];
 
 /// No parameter: stands for all thinking of earlier answers.
 const SIGNATURE: &str = "signature";
+
+/// What servers say of a model that cannot call tools: Ollama, OpenRouter, vLLM.
+pub(super) const NO_TOOLS: [&str; 3] = ["not support tools", "support tool use", "tools are not supported"];
 
 /// What servers say of a parameter they refuse, whatever its value. An error about a value alone (`too large`,
 /// `must be at most 2`) has none of it.
@@ -76,6 +80,9 @@ pub(super) fn refused(report: &Report) -> Vec<String> {
     let words = report.words.to_lowercase();
     // What to use instead is not what is refused.
     let words = words.split(". use ").next().unwrap_or_default();
+    if report.kind() == ErrorKind::BadRequest && NO_TOOLS.iter().any(|phrase| words.contains(phrase)) {
+        return vec![TOOLS.to_owned()];
+    }
     let is_refusal = REFUSALS.iter().any(|phrase| words.contains(phrase) || report.code.contains(phrase));
     if report.kind() != ErrorKind::BadRequest || !is_refusal {
         return Vec::new();
@@ -112,6 +119,13 @@ mod tests {
 
     /// Status, body, and the parameters it refuses.
     const ANSWERS: &[(u16, &str, &[&str])] = &[
+        // Ollama #5793; OpenRouter.
+        (
+            400,
+            r#"{"error":{"message":"registry.ollama.ai/library/gemma3:4b does not support tools","type":"api_error"}}"#,
+            &["tools"],
+        ),
+        (404, r#"{"error":{"message":"No endpoints found that support tool use.","code":404}}"#, &["tools"]),
         // OpenAI, gpt-5 and o3; langchaingo #1355, aider #3907.
         (
             400,

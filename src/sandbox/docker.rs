@@ -30,7 +30,7 @@ pub use strays::{FoundContainers, Owner, list, reap};
 
 use crate::ports::{Exec, ExecEnd, Files, Live, Sandbox};
 use crate::protocol::need::Need;
-use crate::protocol::spec::SandboxSpec;
+use crate::protocol::spec::{DeniedPath, SandboxSpec};
 use crate::sandbox::crash_journal::{Note, notes_of};
 use crate::sandbox::files::WorkspaceFiles;
 use crate::sandbox::masks::FoundPaths as Covered;
@@ -80,8 +80,8 @@ pub struct DockerPlace {
     pub session: String,
     /// The folder of claims, see [`claims_of`].
     pub claims: PathBuf,
-    /// Globs of paths in the workspace that commands see empty.
-    pub secrets: Vec<String>,
+    /// What of the workspace commands see empty.
+    pub secrets: Vec<DeniedPath>,
     /// The names that no command changes.
     pub protected: ProtectedNames,
     /// True for a workspace that commands cannot change.

@@ -19,6 +19,10 @@ pub struct Entry<'a> {
     pub stage: u8,
     /// Its path, with `/`.
     pub name: &'a [u8],
+    /// Git looks for no change of it, as `--assume-unchanged` says.
+    pub is_assumed: bool,
+    /// Git takes it for left out of the work tree, as `--skip-worktree` says.
+    pub is_skipped: bool,
 }
 
 /// A digest of what an index with object names of `hash` bytes stages; a refreshed one has the same. An error says what no
@@ -47,6 +51,7 @@ pub fn entries(bytes: &[u8], hash: usize, visit: &mut dyn FnMut(Entry<'_>)) -> R
         let flags_at = at + OBJECT + hash;
         let flags = number(bytes, flags_at - 2)? & 0xffff;
         let is_extended = version > 2 && flags & 0x4000 != 0;
+        let is_skipped = is_extended && number(bytes, flags_at)? >> 16 & 0x4000 != 0;
         let mut name_at = flags_at + if is_extended { 4 } else { 2 };
         if version == 4 {
             let (strip, length) = varint(bytes.get(name_at..end).unwrap_or_default())?;
@@ -64,7 +69,8 @@ pub fn entries(bytes: &[u8], hash: usize, visit: &mut dyn FnMut(Entry<'_>)) -> R
             return Err("an entry names a place that git never writes to");
         }
         let (mode, object) = (&bytes[at + MODE..at + MODE + 4], &bytes[at + OBJECT..at + OBJECT + hash]);
-        visit(Entry { mode, object, stage: ((flags >> 12) & 3) as u8, name: &name });
+        let (stage, is_assumed) = (((flags >> 12) & 3) as u8, flags & 0x8000 != 0);
+        visit(Entry { mode, object, stage, name: &name, is_assumed, is_skipped });
         // Earlier versions fill an entry up to a multiple of eight, with one zero at least.
         at = if version == 4 { name_end + 1 } else { at + (name_end - at) / 8 * 8 + 8 };
     }

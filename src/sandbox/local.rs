@@ -45,7 +45,7 @@ use super::protected_snapshot;
 use super::{LocalError, LocalOptions, Unconfined};
 use crate::ports::{Exec, ExecEnd, Files, Live, Opens, Sandbox, Wires};
 use crate::protocol::need::Need;
-use crate::protocol::spec::SandboxSpec;
+use crate::protocol::spec::{DeniedPaths, SandboxSpec};
 pub use child_stage::enter;
 pub(super) use fs_layout::tool_folders_of;
 use kept_proof::KeptProof;
@@ -77,7 +77,7 @@ pub struct LocalSandbox {
 impl LocalSandbox {
     /// Opens the workspace. Whether this machine allows what is needed shows [`LocalSandbox::start`].
     pub fn open(root: &Path, options: LocalOptions) -> Result<Self, LocalError> {
-        let secrets = protected_snapshot::globs(&options.secrets);
+        let secrets = DeniedPaths::new(&options.secrets);
         let mut sandbox = LocalSandbox::bare(root, options, true)?;
         sandbox.found = FoundPaths::of(sandbox.files.root(), &secrets, &sandbox.options.protected)
             .map_err(LocalError::Unfit)?;
@@ -146,7 +146,6 @@ impl LocalSandbox {
                 facts
             }
         };
-        // Started twice it has shown the same.
         let _ = self.proven.set(facts);
         self.look_ahead();
         Ok(())
@@ -330,9 +329,10 @@ impl LocalSandbox {
                     drop(holder);
                     self.holder.make_single(&why).await;
                 }
-                ended => {
-                    let notes = (0..lost).map(|_| format!("{}; agon started another", launch::LOST));
-                    return ended.map(|end| ExecEnd { notes: notes.collect(), ..end });
+                mut ended => {
+                    let note = format!("{}; agon started another", launch::LOST);
+                    ended.iter_mut().for_each(|end| end.notes.extend(vec![note.clone(); lost]));
+                    return ended;
                 }
             }
         }
@@ -395,10 +395,10 @@ impl Sandbox for LocalSandbox {
     }
 
     fn way(&self) -> Option<String> {
-        let way = match self.holder.why_single() {
-            None => "each call copies the mounts of one process that holds them for the session".to_owned(),
-            Some(why) => format!("each call mounts everything for itself, because copies are refused: {why}"),
-        };
+        let own =
+            |why| format!("each command builds its own sandbox, which is slower: a copy is refused ({why})");
+        let way = self.holder.why_single().map(own);
+        let way = way.unwrap_or("each command starts from a prepared copy of the sandbox".to_owned());
         self.has_namespaces.then_some(way)
     }
 

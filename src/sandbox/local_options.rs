@@ -7,14 +7,15 @@ use serde::{Deserialize, Serialize};
 
 use super::protected::ProtectedNames;
 use super::proxy::{SystemWire, Wire};
+use crate::protocol::spec::DeniedPath;
 
 /// What a local sandbox is opened with.
 #[derive(Clone, Debug)]
 pub struct LocalOptions {
     /// The program that becomes the sandbox: one whose `main` begins with `local::enter`.
     pub program: PathBuf,
-    /// Globs of the files that cannot be read inside, relative to the workspace.
-    pub secrets: Vec<String>,
+    /// The files that cannot be read inside.
+    pub secrets: Vec<DeniedPath>,
     /// The names that no command changes.
     pub protected: ProtectedNames,
     /// True for a workspace that commands cannot change.

@@ -9,7 +9,6 @@ use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use globset::GlobSet;
 use serde::{Deserialize, Serialize};
 use sha1::{Digest, Sha1};
 
@@ -18,6 +17,7 @@ use super::link_targets::{Leads, small_text};
 use super::protected::ProtectedNames;
 use super::protected_snapshot::{is_protected, is_repository};
 use crate::host_files;
+use crate::protocol::spec::DeniedPaths;
 use crate::protocol::text::name_shown;
 
 /// Folders that are not looked into, but for submodules in them: others' packages and what builds leave behind.
@@ -80,14 +80,14 @@ fn hidden_submodules(root: &Path, folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Content that git tracks under names of secrets, by its names in the index.
-fn tracked(root: &Path, secrets: &GlobSet) -> BTreeMap<PathBuf, Vec<u8>> {
+fn tracked(root: &Path, secrets: &DeniedPaths) -> BTreeMap<PathBuf, Vec<u8>> {
     let file = root.join(".git");
     let named = small_text(&file).and_then(|text| Some(root.join(text.strip_prefix("gitdir: ")?.trim_end())));
     let index = host_files::head(&named.unwrap_or(file).join("index"), LARGEST_INDEX).unwrap_or_default();
     let mut found = BTreeMap::new();
     let read = git_index::entries(&index, 20, &mut |entry| {
         let path = Path::new(OsStr::from_bytes(entry.name));
-        if secrets.is_match(path) {
+        if secrets.holds(path) {
             found.insert(path.to_owned(), entry.object.to_vec());
         }
     });
@@ -138,7 +138,7 @@ impl FoundPaths {
     }
 
     /// Looks through a workspace. An error says what there is too much of, and where.
-    pub fn of(root: &Path, secrets: &GlobSet, protected: &ProtectedNames) -> Result<Self, String> {
+    pub fn of(root: &Path, secrets: &DeniedPaths, protected: &ProtectedNames) -> Result<Self, String> {
         let (mut found, mut seen) = (FoundPaths { protected: protected.clone(), ..FoundPaths::default() }, 0);
         let mut as_tracked = BTreeMap::new();
         let tracked = LazyCell::new(|| tracked(root, secrets));
@@ -174,7 +174,7 @@ impl FoundPaths {
                     folder.file_name().map_or(path.clone(), |above| Path::new(above).join(entry.file_name()));
                 let steers = is_bare_top && STEERING.iter().any(|name| entry.file_name() == *name);
                 let is_guarded = within.guarded || steers || is_protected(root, &near, protected);
-                let is_secret = secrets.is_match(&path) && !is_shown(&path);
+                let is_secret = secrets.holds(&path) && !is_shown(&path);
                 if is_secret {
                     found.add(root, &path, Kind::Masked);
                 } else if is_guarded && !within.guarded {
@@ -273,11 +273,12 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::protocol::spec::DeniedPath;
 
     #[test]
     fn more_names_than_can_be_covered_are_an_error_that_says_where() {
         let folder = tempfile::tempdir().unwrap();
-        let secrets = super::super::protected_snapshot::globs(&["{,*/}.env.*".to_owned()]);
+        let secrets = DeniedPaths::new(&[DeniedPath::of("{,*/}.env.*")]);
         let name = |i: usize| folder.path().join(format!("a/b/.env.{i}"));
         fs::create_dir_all(folder.path().join("a/b")).unwrap();
         fs::write(folder.path().join("a/.env.x"), "").unwrap();
@@ -312,7 +313,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "").unwrap();
         }
-        let secrets = super::super::protected_snapshot::globs(&["{,*/}{.env,.env.*,*.pem}".to_owned()]);
+        let secrets = DeniedPaths::new(&[DeniedPath::of("{,*/}{.env,.env.*,*.pem}")]);
         let found = FoundPaths::of(folder.path(), &secrets, &ProtectedNames::default()).unwrap();
         let names = |kind: Kind| {
             let names = found.names.iter().filter(|(_, of)| **of == kind);
@@ -356,7 +357,7 @@ mod tests {
             &named(&["vendor/x", "vendor/x", odd[0], odd[1], "node_modules", &outside, "/vendor/x", ""]),
         );
         put("vendor/x/.gitmodules", "[submodule \"x\"] Path = vendor/deep # as git reads it\n");
-        let found = FoundPaths::of(&root, &GlobSet::empty(), &ProtectedNames::default()).unwrap();
+        let found = FoundPaths::of(&root, &DeniedPaths::new(&[]), &ProtectedNames::default()).unwrap();
         let guarded = found.names.iter().filter(|(_, kind)| **kind == Kind::Guarded);
         let guarded: Vec<&str> = guarded.map(|(name, _)| name.to_str().unwrap()).collect();
         let lists = [".gitmodules", "vendor/x/.gitmodules"];
@@ -370,7 +371,8 @@ mod tests {
         let at = |name: &&str| folder.path().join(name);
         ["objects", "refs", "hooks", "src"].iter().for_each(|name| fs::create_dir(at(name)).unwrap());
         ["HEAD", "config", "a.rs"].iter().for_each(|name| fs::write(at(name), "").unwrap());
-        let found = FoundPaths::of(folder.path(), &GlobSet::empty(), &ProtectedNames::default()).unwrap();
+        let found =
+            FoundPaths::of(folder.path(), &DeniedPaths::new(&[]), &ProtectedNames::default()).unwrap();
         let guarded: Vec<&str> = found.names.keys().map(|name| name.to_str().unwrap()).collect();
         assert_eq!(guarded, ["HEAD", "config", "hooks"]);
     }
@@ -378,7 +380,7 @@ mod tests {
     #[test]
     fn a_name_too_deep_to_be_covered_is_an_error_that_shows_its_ends() {
         let folder = tempfile::tempdir().unwrap();
-        let secrets = super::super::protected_snapshot::globs(&["{,*/}.env".to_owned()]);
+        let secrets = DeniedPaths::new(&[DeniedPath::of("{,*/}.env")]);
         // Step by step: a path of that length is none any more.
         let mut at = fs::File::open(folder.path()).unwrap();
         for depth in 0..420 {
@@ -412,7 +414,7 @@ mod tests {
             }
         };
         set(0);
-        let found = FoundPaths::of(folder.path(), &GlobSet::empty(), &ProtectedNames::default());
+        let found = FoundPaths::of(folder.path(), &DeniedPaths::new(&[]), &ProtectedNames::default());
         set(0o755);
         // Nothing is closed to root.
         assert_eq!(found.is_ok(), rustix::process::geteuid().is_root(), "{found:?}");

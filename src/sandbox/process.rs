@@ -37,6 +37,10 @@ pub trait Reach: Send {
     fn end(&mut self);
     /// Whether something it started may still be running after its own end.
     fn is_alive(&self) -> bool;
+    /// How many processes it left that were ended with it, as far as that is known.
+    fn left(&self) -> usize {
+        0
+    }
     /// Exit code and signal of what was waited for.
     fn verdict(&mut self) -> Result<(Option<i32>, Option<i32>), String>;
 }
@@ -83,6 +87,13 @@ pub async fn watch(
     settle(&mut pumps, &mut reach).await;
     drop(pumps);
     let (exit, signal) = reach.verdict()?;
+    let left = match reach.left() {
+        _ if stopped.is_some() => None,
+        0 => None,
+        1 => Some("the process that the command left running was".to_owned()),
+        many => Some(format!("{many} processes that the command left running were")),
+    };
+    let left = left.map(|left| format!("{left} ended with it: start and use a server in one command"));
     let text = |stream: &Mutex<Stream>| stream.lock().unwrap_or_else(PoisonError::into_inner).text();
     Ok(ExecEnd {
         exit,
@@ -92,7 +103,7 @@ pub async fn watch(
         stdout: text(&outputs[0]),
         stderr: text(&outputs[1]),
         ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
-        notes: Vec::new(),
+        notes: left.into_iter().collect(),
         hints: Vec::new(),
     })
 }

@@ -244,7 +244,8 @@ pub fn told_of_closed(
     let is_closed = |line: &&str| line.contains("Read-only file system");
     let is_git = |line: &str| line.contains(".git/") || line.contains(".git'");
     let names_git = lines().filter(is_closed).any(is_git);
-    if lines().any(|line| line.starts_with("fatal: not a git repository")) {
+    let is_unseen = ["fatal: not a git repository", "error: unable to normalize alternate object path"];
+    if lines().any(|line| is_unseen.iter().any(|words| line.starts_with(words))) {
         return git();
     }
     if (end.exit == Some(0) && !names_git) || !lines().any(|line| is_closed(&line)) {
@@ -255,7 +256,7 @@ pub fn told_of_closed(
             "the workspace cannot be changed from here: say what should be changed; what you need to write for yourself goes to /tmp".to_owned(),
         ),
         (true, false) => Some(match git() {
-            None => "`.git` is read-only for this command; to change it, repeat the call with `needs: [\"git\"]` and `why`".to_owned(),
+            None => "`.git` is read-only for this command; to change the workspace's own repository, repeat the call with `needs: [\"git\"]` and `why`; another one is changed by an agon that is started in it".to_owned(),
             Some(why) if why.ends_with(NO_REPOSITORY) => why,
             Some(why) => format!(
                 "`.git` is read-only for this command, and {why}; leave the change in the files and propose a commit \
@@ -280,8 +281,8 @@ pub fn told_of_hidden(end: &ExecEnd, found: &FoundPaths) -> Option<String> {
     let met =
         masked.filter(|_| !refused.is_empty()).filter(is_met).max_by_key(|path| path.as_os_str().len())?;
     Some(format!(
-        "`{}` is hidden from commands, because files with such names hold secrets (`agon config show` lists the names \
-         under `names.secret`); ask the user for what you need of it",
+        "`{}` is hidden from commands, because files with such names hold secrets (setting `names.secret`; \
+         `names.except` leaves a name out); ask the user for what you need of it",
         shown(met)
     ))
 }

@@ -205,6 +205,11 @@ impl Proxy {
         self.tally.uses()
     }
 
+    /// A line for the hosts beyond those, which are not listed.
+    pub fn more(&self) -> Option<String> {
+        self.tally.more()
+    }
+
     /// Serves all that connect, until it is dropped.
     pub async fn serve(self: Arc<Self>, listener: TcpListener) -> Infallible {
         each(&listener, |stream| connection::serve(Arc::clone(&self), stream)).await

@@ -53,7 +53,7 @@ pub fn visit(
         visit(Visited { path, kind, open: &open })
     };
     let keeps = |name: &std::ffi::OsStr| !name.to_str().is_some_and(protected::is_private_folder);
-    let tree = Tree { root, keeps: &keeps, visit: &hand_on, until };
+    let tree = Tree { root, keeps: &keeps, visit: &hand_on, until: Some(until) };
     let start = |path: &str| -> Result<OwnedFd, FileError> { beneath.directory(path) };
     let (is_left_out, above) = above(root, path);
     if !is_left_out {

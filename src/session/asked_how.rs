@@ -18,7 +18,7 @@ const FORCED: &str = "tool_choice";
 
 /// The first way to ask for a typed answer that a model has not refused.
 fn first_way(model: &ModelSpec) -> Structured {
-    match (FORMATS.iter().any(|name| model.refuses(name)), model.refuses(FORCED)) {
+    match (FORMATS.iter().any(|name| model.refuses(name)), model.refuses(FORCED) || !model.calls_tools()) {
         (false, _) => Structured::ResponseFormat,
         (true, false) => Structured::ForcedTool,
         (true, true) => Structured::Words,

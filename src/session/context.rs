@@ -15,7 +15,7 @@ use super::state::{Conversation, Item, OfferedTool, Spark};
 const MOST_COMPACTIONS: u32 = 8;
 
 /// Tokens below which a window is offered the tools of files and commands only, unless others are named.
-const SMALL: u64 = 16_000;
+pub(super) const SMALL: u64 = 16_000;
 
 const ORDER_FOR_SUMMARY: &str = "The conversation above no longer fits and will be replaced by what you write \
 now. Write a summary for yourself, without calling tools: the task and every rule or wish the person stated, \
@@ -56,11 +56,14 @@ impl Session {
         let allowed = self.allowed_tools(spark);
         let offered = self.spec.as_ref().and_then(|spec| spec.offered.as_deref());
         let is_named = allowed.is_some() || offered.is_some();
-        let is_small = self.model_spec(&spark.model).is_some_and(|model| model.context < SMALL);
+        let model = self.model_spec(&spark.model);
+        let is_small = model.is_some_and(|model| model.context < SMALL);
+        let calls_tools = model.is_none_or(ModelSpec::calls_tools);
         let depth = spark.delegated.as_ref().map_or(0, |delegated| delegated.depth);
         let above = self.tools_above(spark);
         let is_offered = move |tool: &ToolSpec| {
-            offered.is_none_or(|list| is_chosen(list, tool))
+            calls_tools
+                && offered.is_none_or(|list| is_chosen(list, tool))
                 && allowed.as_ref().is_none_or(|list| is_chosen(list, tool))
                 && above.as_ref().is_none_or(|list| list.contains(&tool.name.as_str()))
                 && tool.inside.is_none_or(|inside| self.answers_inside(inside, depth))

@@ -4,14 +4,12 @@ mod commands;
 mod hosts;
 mod judge;
 
-use globset::GlobMatcher;
-
 use crate::protocol::event::Plan;
 use crate::protocol::host::{Target, speaks_of};
 use crate::protocol::names::Names;
 use crate::protocol::need::{Need, WILDCARDS};
-use crate::protocol::spec::{Action, Policy, Risk, Rule};
-use crate::protocol::text::{glob, glob_literal, is_glob};
+use crate::protocol::spec::{Action, DeniedPath, Policy, Risk, Rule};
+use crate::protocol::text::{glob_literal, is_glob};
 
 pub use commands::{restored, said, understood};
 pub use hosts::on_hosts;
@@ -20,44 +18,45 @@ pub use judge::{Grant, Line, Rights, Ruling, Shelter, allows, judge, lines, open
 /// The rules that hold unless a person switches them off: what commonly holds passwords and private keys is neither
 /// read nor written. They see paths, so a command is bounded by its sandbox and not by them.
 pub fn standard() -> Policy {
-    denying(&Names::standard().secret)
+    denying(&Names::standard().secret, &Names::standard().except)
 }
 
-/// The same for these names of files.
-pub fn denying(secrets: &[String]) -> Policy {
+/// The same for these names of files, but for the exceptions.
+pub fn denying(secrets: &[String], except: &[String]) -> Policy {
     // Each is a glob by itself, so that none of them changes what the others mean.
     let names = secrets.iter().map(|name| if is_glob(name) { name } else { "*" });
     let path = format!("{{,*/}}{{{}}}", names.collect::<Vec<_>>().join(","));
     let rule = Rule {
         path: Some(path),
+        except: except.iter().map(|name| format!("{{,*/}}{name}")).collect(),
         why: Some("it commonly holds passwords or keys".to_owned()),
         ..Rule::named("default: files that hold secrets", Action::Deny)
     };
     Policy { rules: vec![rule] }
 }
 
-/// Globs of the paths that no tool may read, for sandboxes, which know no tools.
-pub fn denied_to_all(policy: &Policy) -> Vec<String> {
+/// The paths that no tool may read, for sandboxes, which know no tools.
+pub fn denied_to_all(policy: &Policy) -> Vec<DeniedPath> {
     let speaks = |rule: &&Rule| {
         rule.action == Action::Deny
             && (rule.tool.is_none() && !names_more(rule) && rule.cwd.is_none())
             && rule.risk.is_none_or(|risk| risk == Risk::Read)
     };
-    policy.rules.iter().filter(speaks).filter_map(|rule| rule.path.clone()).collect()
+    policy.rules.iter().filter(speaks).filter_map(Rule::denied).collect()
 }
 
-/// Globs of the paths a tool may not touch, for tools that come upon files while they run; `risks` are what the tool and
+/// The paths a tool may not touch, for tools that come upon files while they run; `risks` are what the tool and
 /// the call may do.
-pub fn denied_paths(policy: &Policy, tool: &str, risks: &[Risk]) -> Vec<String> {
-    rules_on(policy, Action::Deny, tool, risks).filter_map(|rule| rule.path.clone()).collect()
+pub fn denied_paths(policy: &Policy, tool: &str, risks: &[Risk]) -> Vec<DeniedPath> {
+    rules_on(policy, Action::Deny, tool, risks).filter_map(Rule::denied).collect()
 }
 
-/// Globs of the paths that may not be read where a person mentions them: what `read_file` is denied. A rule that
+/// The paths that may not be read where a person mentions them: what `read_file` is denied. A rule that
 /// asks is answered by the mention itself, unless the mention may be a stranger's.
-pub fn denied_to_reader(policy: &Policy, is_foreign: bool) -> Vec<String> {
+pub fn denied_to_reader(policy: &Policy, is_foreign: bool) -> Vec<DeniedPath> {
     let actions: &[Action] = if is_foreign { &[Action::Deny, Action::Ask] } else { &[Action::Deny] };
     let rules = actions.iter().flat_map(|action| rules_on(policy, *action, "read_file", &[Risk::Read]));
-    rules.map(|rule| rule.path.clone().unwrap_or_else(|| "**".to_owned())).collect()
+    rules.map(|rule| rule.denied().unwrap_or_else(|| DeniedPath::of("**"))).collect()
 }
 
 /// The rules with this action on a tool of these risks, whatever its command.
@@ -78,21 +77,6 @@ fn rules_on<'a>(
 /// True for a rule that speaks of more than paths.
 fn names_more(rule: &Rule) -> bool {
     rule.command.is_some() || !rule.needs.is_empty() || rule.call.is_some()
-}
-
-/// Whether a path is one of those. A set is made once for many paths.
-pub struct DeniedPaths(Vec<Option<GlobMatcher>>);
-
-impl DeniedPaths {
-    /// Reads the globs; one that cannot be read denies everything.
-    pub fn new(globs: &[String]) -> Self {
-        DeniedPaths(globs.iter().map(|pattern| glob(pattern, true).ok()).collect())
-    }
-
-    /// True for a workspace-relative path that is denied.
-    pub fn holds(&self, path: &str) -> bool {
-        self.0.iter().any(|glob| glob.as_ref().is_none_or(|glob| glob.is_match(path)))
-    }
 }
 
 /// Checks that every pattern of a policy can be read. The error names rule, field and pattern.
@@ -188,8 +172,11 @@ fn is_covered(rule: &Rule, need: &Need) -> bool {
 }
 
 fn path_fits(rule: &Rule, need: &Need) -> bool {
+    let is_excepted = |path: &str| rule.except.iter().any(|of| Action::Allow.fits(of, path));
     let pattern = rule.path.as_deref();
-    pattern.zip(need.path()).is_some_and(|(pattern, base)| rule.action.fits(pattern, &base.path))
+    pattern
+        .zip(need.path())
+        .is_some_and(|(pattern, base)| rule.action.fits(pattern, &base.path) && !is_excepted(&base.path))
 }
 
 fn command_fits(rule: &Rule, need: &Need) -> bool {
@@ -236,7 +223,7 @@ fn other_fits(rule: &Rule, need: &Need) -> bool {
 mod tests {
     use super::*;
     use crate::protocol::event::PathBase;
-    use crate::protocol::spec::PermissionLevel;
+    use crate::protocol::spec::{DeniedPaths, PermissionLevel};
 
     fn plan(risk: Risk, command: Option<&str>, paths: &[&str]) -> Plan {
         let paths = paths.iter().map(|path| PathBase { path: (*path).to_owned(), sha256: None });
@@ -281,7 +268,7 @@ mod tests {
     fn no_name_of_a_secret_changes_what_the_others_mean() {
         for odd in ["x}{y", "}", "{", "a,b}", "\\", "[", "a[b", "x}", "{,"] {
             let names = [".env".to_owned(), odd.to_owned(), "*.key".to_owned()];
-            let policy = denying(&names);
+            let policy = denying(&names, &[]);
             check(&policy).unwrap();
             let denied = DeniedPaths::new(&denied_to_all(&policy));
             for path in [".env", "a/.env", "a.key", "b/c/a.key"] {
@@ -289,6 +276,25 @@ mod tests {
                 let call = plan(Risk::Read, None, &[path]);
                 assert_eq!(rule(&policy, &[], "read_file", &call).action, Action::Deny, "{odd}: {path}");
             }
+        }
+    }
+
+    #[test]
+    fn templates_and_certificates_of_authorities_are_no_secrets() {
+        let standard = standard();
+        let denied = DeniedPaths::new(&denied_to_all(&standard));
+        let is_denied = |path: &str| {
+            let ruling = rule(&standard, &[], "read_file", &plan(Risk::Read, None, &[path]));
+            assert_eq!(denied.holds(path), ruling.action == Action::Deny, "{path}");
+            denied.holds(path)
+        };
+        for path in [".env.example", "a/.env.local.sample", "env/lib/certifi/cacert.pem", "env/ssl/cert.pem"]
+        {
+            assert!(!is_denied(path), "{path}");
+        }
+        for path in [".env", ".env.examples", ".env.d/example", "a/cert.pem", "xcacert.pem", "cacert.pem.key"]
+        {
+            assert!(is_denied(path), "{path}");
         }
     }
 

@@ -1,9 +1,12 @@
 //! How much of a result, a mention, a check's output or a diff a model is shown: what its window can hold.
 
 use crate::protocol::SparkId;
+use crate::protocol::spec::ModelSpec;
 use crate::protocol::text::MOST_SHOWN;
 
 use super::Session;
+use super::context::SMALL;
+use super::conversation::Item;
 
 /// Bytes of a text that are always shown; a window too small for that is too small for the work.
 const LEAST_SHOWN: u64 = 1024;
@@ -13,7 +16,20 @@ impl Session {
     pub(super) fn most_shown_to(&self, id: SparkId) -> u32 {
         let Some(spark) = self.sparks.get(&id) else { return u32::MAX };
         let Some(model) = self.model_spec(&spark.model) else { return u32::MAX };
-        self.most_within(Some(&model.name), model.context, spark.uses.len() as u64)
+        let left = self.left_for_work(id, model).unwrap_or(model.context);
+        // A third of what is left: three results are read before the first summary.
+        let window = (left / 3 * 4).min(model.context);
+        self.most_within(Some(&model.name), window, spark.uses.len() as u64)
+    }
+
+    /// Tokens that persona, instructions, tools and room for an answer leave of a window; of a large one nearly all.
+    fn left_for_work(&self, id: SparkId, model: &ModelSpec) -> Option<u64> {
+        let spark = self.sparks.get(&id).filter(|_| model.context < 4 * SMALL)?;
+        let pinned = spark.transcript().into_iter().filter(Item::is_pinned).collect::<Vec<_>>();
+        let bytes = self.bytes_in(&pinned) + self.tool_bytes(spark);
+        let answer = self.output_limit(id, model).min(model.context / 4);
+        let fixed = self.ledger.estimate(&model.name, bytes, pinned.len() as u64) + answer;
+        Some(model.context.saturating_sub(fixed))
     }
 
     /// The same of one of several texts that any of the session's models may be shown.

@@ -134,6 +134,8 @@ pub struct Spark {
     pub compacted: u32,
     /// What it last saw of each file.
     pub seen: BTreeMap<String, Option<String>>,
+    /// What it last wrote of each file.
+    pub written: BTreeMap<String, Option<String>>,
     /// Its last answer without calls.
     pub answer: Option<EventRef>,
     /// Set once this spark is to end.
@@ -175,8 +177,9 @@ impl Spark {
     pub fn continue_from(&mut self, before: Spark) {
         let head = std::mem::take(&mut self.head);
         let is_same = head == before.head;
-        let Spark { said, fresh, queue, sent, seen, head: its_head, .. } = before;
-        (self.said, self.fresh, self.sent, self.seen, self.head) = (said, fresh, sent, seen, its_head);
+        let Spark { said, fresh, queue, sent, seen, written, head: its_head, .. } = before;
+        (self.said, self.fresh, self.sent, self.head) = (said, fresh, sent, its_head);
+        (self.seen, self.written) = (seen, written);
         if !is_same {
             self.set_head(head);
         }

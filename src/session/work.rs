@@ -123,7 +123,9 @@ impl Session {
         let (name, args) = self.asked(tool_use)?;
         let Args::Json(args) = args else { return None };
         let tool = &self.places.tools.get(name)?.spec;
-        let bases = self.sparks.get(&spark)?.seen.iter();
+        // A command may only put back what was written here; what was read may hold a person's work.
+        let known = self.sparks.get(&spark)?;
+        let bases = if name == "bash" { &known.written } else { &known.seen };
         // The recorded tool may be wrong about itself; what was prepared here is not.
         let one = self.sparks.get(&spark)?.uses.iter().find(|one| one.id == tool_use);
         let risks: Vec<Risk> = one.and_then(|one| one.risk).into_iter().chain([tool.risk]).collect();
@@ -135,6 +137,7 @@ impl Session {
             tool: name.to_owned(),
             args: self.at_home(args),
             bases: bases
+                .iter()
                 .map(|(path, sha256)| PathBase { path: path.clone(), sha256: sha256.clone() })
                 .collect(),
             place: self.place_of(spark),

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::git_line::{self, GitLine};
+use super::seen::may_replace;
 use super::tool::{arguments, blocking, spec};
 use super::write_file::words;
 use crate::ports::{Exec, ExecEnd, Files, Opens, Preparation, Sandbox, Tool, ToolEnd};
@@ -120,20 +121,30 @@ impl Tool for Bash {
         });
         let preview = format!("{place}{}{why}", args.command);
         let needs = std::iter::once(Need::Command(args.command.clone())).chain(needs);
-        let needs: Vec<Need> = needs.chain(own.into_iter().flatten().map(Need::Write)).collect();
+        let own = own.unwrap_or_default();
+        let needs: Vec<Need> = needs.chain(own.iter().cloned().map(Need::Write)).collect();
         let opens = Opens::of(&needs);
         let mut exec =
             Exec { command: args.command, cwd: cwd.clone(), timeout_ms, capture_cap: CAPTURE, opens };
         let prepared = Preparation::new(preview, Risk::Execute, move |at| {
             exec.opens.rules = at.hosts.to_vec();
-            let done = at.sandbox.exec(exec, at.live, at.cancel);
-            done.map(move |end| end.map_or_else(ToolEnd::failed, |end| answer(end, timeout_ms))).boxed()
+            async move {
+                let files = at.sandbox.files();
+                // What is thrown away is compared when it is: meanwhile a person may have written there.
+                let same = blocking(move || own.iter().try_for_each(|base| is_still(&*files, base))).await;
+                let done = match same {
+                    Ok(()) => at.sandbox.exec(exec, at.live, at.cancel).await,
+                    Err(why) => Err(why),
+                };
+                done.map_or_else(ToolEnd::failed, |end| answer(end, timeout_ms))
+            }
+            .boxed()
         });
         Ok(Preparation { needs, cwd, ..prepared })
     }
 }
 
-/// The files with what they hold, if each holds what the spark last saw of it.
+/// The files with what they hold, if each holds what the spark last wrote there.
 fn as_known(files: &dyn Files, cwd: &str, names: &[String], known: &[PathBase]) -> Option<Vec<PathBase>> {
     let same = |name: &String| {
         let path = files.canonical(format!("{cwd}/{name}").trim_start_matches('/')).ok()?;
@@ -141,6 +152,11 @@ fn as_known(files: &dyn Files, cwd: &str, names: &[String], known: &[PathBase]) 
         known.iter().find(|base| base.path == path && base.sha256.is_some() && base.sha256 == sha256).cloned()
     };
     names.iter().map(same).collect()
+}
+
+fn is_still(files: &dyn Files, base: &PathBase) -> Result<(), String> {
+    let now = files.digest(&base.path).map_err(words)?;
+    may_replace(std::slice::from_ref(base), &base.path, now.as_deref())
 }
 
 fn answer(end: ExecEnd, timeout_ms: u64) -> ToolEnd {

@@ -20,9 +20,8 @@ use super::write_file::words;
 use crate::ports::{FileError, FileKind, Files, Preparation, Sandbox, Tool, ToolEnd, Visited};
 use crate::protocol::effect::ToolCall;
 use crate::protocol::event::ToolStatus;
-use crate::protocol::spec::{Risk, ToolSpec};
+use crate::protocol::spec::{DeniedPath, DeniedPaths, Risk, ToolSpec};
 use crate::protocol::text::name_shown;
-use crate::session::policy::DeniedPaths;
 use results::{Lines, Outcome, Results};
 
 /// Matches answered when the call names no number, and at most.
@@ -108,7 +107,7 @@ fn search(
     base: &str,
     args: &Arguments,
     (matcher, glob): (&RegexMatcher, Option<&PathGlob>),
-    denied: &[String],
+    denied: &[DeniedPath],
     cancel: &CancellationToken,
 ) -> Result<String, String> {
     let max = number(args.max, MAX_DEFAULT, MAX_MOST);

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::ports::{FileError, Files, ToolEnd};
 use crate::protocol::event::PathBase;
 use crate::protocol::names::INSTRUCTION_FILES;
-use crate::session::policy::DeniedPaths;
+use crate::protocol::spec::DeniedPaths;
 
 /// Bytes of one that are read; a longer one is named.
 const MAX: u64 = 16 * 1024;

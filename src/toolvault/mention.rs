@@ -11,7 +11,7 @@ use super::write_file::words;
 use crate::ports::{DirEntry, FileError, Files, Sandbox};
 use crate::protocol::effect::{MentionContext, MentionedPlace};
 use crate::protocol::event::{MentionExpanded, ToolStatus};
-use crate::session::policy::DeniedPaths;
+use crate::protocol::spec::DeniedPaths;
 
 /// Names beneath a folder that are shown.
 const NAMES: usize = 500;

@@ -17,8 +17,7 @@ use crate::ports::{Preparation, Sandbox, Tool, ToolEnd};
 use crate::protocol::effect::ToolCall;
 use crate::protocol::event::{PathBase, ToolStatus};
 use crate::protocol::expand::hex;
-use crate::protocol::spec::{Risk, ToolSpec};
-use crate::session::policy::DeniedPaths;
+use crate::protocol::spec::{DeniedPaths, Risk, ToolSpec};
 
 /// Largest file that is shown without a range.
 const WHOLE_MAX: u64 = 1024 * 1024;

@@ -144,7 +144,7 @@ fn perform(
         Act::Redraw => screen.redraw(state)?,
         Act::Suspend => screen.suspend(state)?,
         Act::Edit(text) => {
-            return Ok(vec![screen.lend(state, || keys.lent(|| desk.edit(&text)))?]);
+            return Ok(vec![keys.lent(|| screen.lend(state, || desk.edit(&text)))?]);
         }
         act => return Ok(desk.perform(act)),
     }

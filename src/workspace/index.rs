@@ -103,11 +103,11 @@ impl Index {
         self.files.get(path).is_some_and(|known| known.stored)
     }
 
-    /// Takes over what is known of a path from an older index; `stored` when its content is in the store.
-    pub fn carry(&mut self, path: &str, older: &Index, stored: bool) {
-        if let Some(known) = older.files.get(path) {
-            let stored = known.stored || stored;
-            self.files.insert(path.to_owned(), Known { stored, ..known.clone() });
+    /// Takes what is known of a path out of an older index; `stored` when its content is in the store.
+    pub fn carry(&mut self, path: &str, older: &mut Index, stored: bool) {
+        if let Some((path, mut known)) = older.files.remove_entry(path) {
+            known.stored |= stored;
+            self.files.insert(path, known);
         }
     }
 

@@ -4,21 +4,22 @@
 //! component, so that a workspace that changes underneath cannot make agon record a file from outside.
 
 use std::collections::BTreeSet;
-use std::fs::{File, FileType, Metadata};
+use std::ffi::OsStr;
+use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
-use ignore::WalkBuilder;
+use rustix::fs::{AtFlags, FileType, Stat};
 use tokio_util::sync::CancellationToken;
 
 use super::index::{Index, Stamp};
 use super::objects::{Objects, hash_into, named};
 use super::tree::{Kind, Tree, TreeEntry};
-use crate::host_files::walk;
+use crate::host_files::tree::{Found, Tree as Walk};
 use crate::protocol::expand::digest_of;
 use crate::temp_names;
 
@@ -47,13 +48,28 @@ impl Scan {
     }
 }
 
+/// What the walk says of a name; nothing was read yet.
+enum Seen {
+    File {
+        stamp: Stamp,
+        mode: u32,
+    },
+    Link {
+        target: String,
+    },
+    /// What stands beside a place to be exchanged with it.
+    Temporary,
+    /// Its name is no text.
+    Unnamed,
+}
+
 /// One look.
 pub struct Scanner<'a> {
     root: &'a Path,
     state: PathBuf,
     folder: Dir,
     objects: Option<&'a Objects>,
-    known: &'a Index,
+    known: Index,
     index: Index,
     entries: Vec<TreeEntry>,
     skipped: BTreeSet<(String, u64)>,
@@ -67,7 +83,7 @@ impl<'a> Scanner<'a> {
         root: &'a Path,
         state: &Path,
         objects: Option<&'a Objects>,
-        known: &'a Index,
+        known: Index,
     ) -> Result<Self, String> {
         let folder = Dir::open_ambient_dir(root, ambient_authority()).map_err(|error| named(root, error))?;
         Ok(Scanner {
@@ -85,76 +101,76 @@ impl<'a> Scanner<'a> {
 
     /// Looks at everything; gives the new index beside it. Ends early, with an error, once nobody waits for it.
     pub fn run(mut self, dropped: &CancellationToken) -> Result<(Scan, Index), String> {
-        for found in self.walk().build() {
+        let is_dropped = || Err("the look at the workspace was cancelled".to_owned());
+        let mut all = self.walk(dropped)?;
+        all.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        for (path, seen) in all {
             if dropped.is_cancelled() {
-                return Err("the look at the workspace was cancelled".to_owned());
+                return is_dropped();
             }
-            // A folder that cannot be entered is left out like a file that cannot be read.
-            let Ok(found) = found else { continue };
-            let Some(kind) = found.file_type().filter(|kind| !kind.is_dir()) else { continue };
-            let Ok(relative) = found.path().strip_prefix(self.root) else { continue };
-            let Some(path) = relative.to_str() else {
-                self.skipped.insert((relative.to_string_lossy().into_owned(), 0));
-                continue;
+            let kind = match seen {
+                Seen::File { stamp, mode } => self.file(&path, &stamp, mode)?,
+                Seen::Link { target } => Some(Kind::Link { target }),
+                Seen::Temporary => self.clear(&path),
+                Seen::Unnamed => self.skip(&path, 0),
             };
-            match found.metadata() {
-                _ if found.file_name().to_str().is_some_and(temp_names::is_one) => self.clear(path),
-                Ok(metadata) => self.take(path, kind, &metadata)?,
-                Err(_) => {}
-            }
+            self.entries.extend(kind.map(|kind| TreeEntry { path, kind }));
         }
-        self.entries.sort_by(|a, b| a.path.cmp(&b.path));
+        if dropped.is_cancelled() {
+            return is_dropped();
+        }
         let scan = Scan { tree: Tree { entries: self.entries }, skipped: self.skipped, noted: self.noted };
         Ok((scan, self.index))
     }
 
-    /// Only the workspace's own rules count, so that the same content has the same tree everywhere.
-    fn walk(&self) -> WalkBuilder {
-        let state = self.state.clone();
-        walk::builder(self.root, move |found| {
-            !found.file_name().to_str().is_some_and(is_private) && found.path() != state
-        })
-    }
-
-    fn take(&mut self, path: &str, kind: FileType, metadata: &Metadata) -> Result<(), String> {
-        let kind = if kind.is_symlink() {
-            // A link that vanished or points to a name that is no text is left out.
-            self.folder
-                .read_link_contents(path)
-                .ok()
-                .and_then(|target| target.to_str().map(str::to_owned))
-                .map(|target| Kind::Link { target })
-        } else if kind.is_file() {
-            self.file(path, metadata)?
-        } else {
-            None
+    /// Asks for each file's size and times, on all cores. Only the workspace's own rules count, so that the same content
+    /// has the same tree everywhere; a folder that cannot be entered is left out like a file that cannot be read.
+    fn walk(&self, dropped: &CancellationToken) -> Result<Vec<(String, Seen)>, String> {
+        let all = Mutex::new(Vec::new());
+        let visit = |found: &Found<'_>| {
+            if found.kind == FileType::Directory {
+                return !dropped.is_cancelled() && self.root.join(found.path) != self.state;
+            }
+            if let Some(seen) = looked_at(found) {
+                let path = found.path.to_string_lossy().into_owned();
+                all.lock().unwrap_or_else(PoisonError::into_inner).push((path, seen));
+            }
+            false
         };
-        self.entries.extend(kind.map(|kind| TreeEntry { path: path.to_owned(), kind }));
-        Ok(())
+        let keeps = |name: &OsStr| !name.to_str().is_some_and(is_private);
+        let tree = Walk { root: self.root, keeps: &keeps, visit: &visit, until: None };
+        let folder = self.folder.try_clone().map_err(|error| named(self.root, error))?;
+        tree.walk(folder.into_std_file().into(), Path::new(""), None);
+        Ok(all.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn file(&mut self, path: &str, metadata: &Metadata) -> Result<Option<Kind>, String> {
-        if metadata.len() > RECORDED_MAX {
-            self.skipped.insert((path.to_owned(), metadata.len()));
-            return Ok(None);
+    fn file(&mut self, path: &str, stamp: &Stamp, mode: u32) -> Result<Option<Kind>, String> {
+        if stamp.size > RECORDED_MAX {
+            return Ok(self.skip(path, stamp.size));
         }
-        let stamp = stamp_of(metadata);
-        if let Some(sha256) = self.known.digest(path, &stamp)
-            && self.objects.is_none_or(|objects| self.known.is_stored(path) || objects.has(sha256))
-        {
-            self.index.carry(path, self.known, self.objects.is_some());
-            return Ok(Some(recorded(metadata, sha256.to_owned(), stamp.size)));
+        let is_stored = |objects: &Objects, sha256: &str| self.known.is_stored(path) || objects.has(sha256);
+        match self.known.digest(path, stamp).map(str::to_owned) {
+            Some(sha256) if self.objects.is_none_or(|objects| is_stored(objects, &sha256)) => {
+                self.index.carry(path, &mut self.known, self.objects.is_some());
+                Ok(Some(recorded(mode, sha256, stamp.size)))
+            }
+            _ => self.read(path),
         }
-        self.read(path)
     }
 
-    /// What stands beside a place to be exchanged with it is no content. What a killed process left is removed.
-    fn clear(&self, path: &str) {
+    fn skip(&mut self, path: &str, size: u64) -> Option<Kind> {
+        self.skipped.insert((path.to_owned(), size));
+        None
+    }
+
+    /// What a killed process left is removed.
+    fn clear(&self, path: &str) -> Option<Kind> {
         if self.objects.is_some()
             && Path::new(path).file_name().and_then(|it| it.to_str()).is_some_and(temp_names::is_left)
         {
             let _ = self.folder.remove_file(path);
         }
+        None
     }
 
     /// Opens, looks again at what was really opened, and digests it.
@@ -162,14 +178,11 @@ impl<'a> Scanner<'a> {
         let file = match open(&self.folder, path) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(_) => {
-                self.skipped.insert((path.to_owned(), 0));
-                return Ok(None);
-            }
+            Err(_) => return Ok(self.skip(path, 0)),
         };
         let hashed = now();
-        let metadata = file.metadata().map_err(|error| named(Path::new(path), error))?;
-        if !metadata.is_file() {
+        let stat = rustix::fs::fstat(&file).map_err(|error| named(Path::new(path), error))?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Ok(None);
         }
         // A file that grows while it is read has an end here all the same.
@@ -179,12 +192,11 @@ impl<'a> Scanner<'a> {
             None => hash_into(&mut content, None).map_err(|error| named(Path::new(path), error))?,
         };
         if size > RECORDED_MAX {
-            self.skipped.insert((path.to_owned(), size));
-            return Ok(None);
+            return Ok(self.skip(path, size));
         }
-        self.index.note(path, stamp_of(&metadata), &sha256, hashed, self.objects.is_some());
+        self.index.note(path, stamp_of(&stat), &sha256, hashed, self.objects.is_some());
         self.noted += 1;
-        Ok(Some(recorded(&metadata, sha256, size)))
+        Ok(Some(recorded(mode_of(&stat), sha256, size)))
     }
 }
 
@@ -202,19 +214,47 @@ pub fn is_private(name: &str) -> bool {
     [".git", ".agon"].iter().any(|it| it.eq_ignore_ascii_case(name))
 }
 
-fn recorded(metadata: &Metadata, sha256: String, size: u64) -> Kind {
-    let mode = metadata.permissions().mode() & 0o777;
+/// What the system says of what a walk has come by; nothing where it is gone, or no file and no link.
+fn looked_at(found: &Found<'_>) -> Option<Seen> {
+    if found.name.to_str().is_some_and(temp_names::is_one) {
+        return Some(Seen::Temporary);
+    }
+    if found.path.to_str().is_none() {
+        return Some(Seen::Unnamed);
+    }
+    match found.kind {
+        FileType::RegularFile => {
+            let stat = rustix::fs::statat(found.folder, found.name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+            Some(Seen::File { stamp: stamp_of(&stat), mode: mode_of(&stat) })
+        }
+        // A link that vanished or points to a name that is no text is left out.
+        FileType::Symlink => {
+            let target = rustix::fs::readlinkat(found.folder, found.name, Vec::new()).ok()?;
+            Some(Seen::Link { target: target.into_string().ok()? })
+        }
+        _ => None,
+    }
+}
+
+fn recorded(mode: u32, sha256: String, size: u64) -> Kind {
     let exec = mode & 0o100 != 0;
     Kind::File { exec, sha256, size, mode: Some(mode).filter(|mode| *mode != Kind::mode(exec, None)) }
 }
 
-fn stamp_of(metadata: &Metadata) -> Stamp {
-    let nanoseconds = |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000).saturating_add(rest);
+/// Permission bits.
+fn mode_of(stat: &Stat) -> u32 {
+    u32::try_from(i128::from(stat.st_mode)).unwrap_or_default() & 0o777
+}
+
+fn stamp_of(stat: &Stat) -> Stamp {
+    // These numbers are of other types on other systems.
+    let of = |number: i128| u64::try_from(number).unwrap_or_default();
+    let time = |seconds: i128, rest: i128| i64::try_from(seconds * 1_000_000_000 + rest).unwrap_or(i64::MAX);
     Stamp {
-        size: metadata.len(),
-        inode: (metadata.dev(), metadata.ino()),
-        modified: nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
-        changed: nanoseconds(metadata.ctime(), metadata.ctime_nsec()),
+        size: of(stat.st_size.into()),
+        inode: (of(stat.st_dev.into()), of(stat.st_ino.into())),
+        modified: time(stat.st_mtime.into(), stat.st_mtime_nsec.into()),
+        changed: time(stat.st_ctime.into(), stat.st_ctime_nsec.into()),
     }
 }
 

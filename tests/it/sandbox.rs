@@ -13,6 +13,7 @@ mod day;
 pub(crate) mod escapes;
 #[cfg(target_os = "linux")]
 mod git;
+mod git_settings;
 #[cfg(target_os = "linux")]
 mod holder;
 mod hostile_git;

@@ -283,7 +283,15 @@ fn files_that_are_no_models_say_what_they_are() {
         assert_eq!(failed.kind, ErrorKind::BadRequest);
         assert!(failed.message.contains(words), "{}", failed.message);
     }
+    // As many bytes as no machine has memory for, without one of them on the disk.
+    std::fs::copy(tiny(), folder.path().join("vast.gguf")).unwrap();
+    let vast = std::fs::OpenOptions::new().write(true).open(folder.path().join("vast.gguf")).unwrap();
+    vast.set_len(8 << 40).unwrap();
     let mut asked = request("x");
+    asked.model = "llama/vast".into();
+    let failed = ask(&llama, &asked).unwrap_err();
+    assert!(failed.message.contains("it takes 8192.0 GiB, and this machine has "), "{}", failed.message);
+    std::fs::remove_file(folder.path().join("vast.gguf")).unwrap();
     asked.model = "llama/nothing".into();
     let message = ask(&llama, &asked).unwrap_err().message;
     assert!(message.contains("has no model `nothing`") && message.contains("agon models pull"), "{message}");
@@ -328,14 +336,19 @@ fn the_program_runs_a_model_without_a_server_or_a_key() {
     assert!(checked.stdout.contains("its file is there"), "{checked}");
 }
 
-#[test]
-fn a_debate_has_six_ballots() {
-    let env = env();
+/// How many personas of a debate say something that fits the schema of a ballot.
+fn ballots(env: &Env) -> (usize, String) {
     let ran = env.run(&["debate", "--json", "Tabs or blanks?"]);
     let shown = env.run(&["debates", "show", "latest", "--json"]);
     let debate: Value = serde_json::from_str(&shown.stdout).unwrap();
     let stands = debate["phases"][0]["stands"].as_array().unwrap();
-    assert_eq!(stands.iter().filter(|one| one["position"] == "ok").count(), 6, "{ran}\n{shown}");
+    (stands.iter().filter(|one| one["position"] == "ok").count(), format!("{ran}\n{shown}"))
+}
+
+#[test]
+fn a_debate_has_six_ballots() {
+    let (count, said) = ballots(&env());
+    assert_eq!(count, 6, "{said}");
 }
 
 #[test]
@@ -385,7 +398,7 @@ fn the_server_of_llama_cpp_python_is_spoken_to() {
     let config = |more: &str| {
         format!(
             "model = \"peer/tiny\"\ntools = []\n[sandbox]\nkind = \"none\"\n\
-             [providers.peer]\nkind = \"openai\"\nbase_url = \"{}\"\n[models.\"peer/tiny\"]\ntemperature = 0\n{more}",
+             [providers.peer]\nkind = \"openai\"\nbase_url = \"{}\"\nconcurrent_calls = 1\n[models.\"peer/tiny\"]\ntemperature = 0\n{more}",
             of_peer("AGON_TEST_LLAMA_SERVER")
         )
     };
@@ -395,18 +408,19 @@ fn the_server_of_llama_cpp_python_is_spoken_to() {
     // Streamed text; the server counts nothing in a stream, so agon does.
     let ran = env.run(&["run", "say it"]);
     assert_eq!((ran.code, ran.stdout.trim()), (0, "Hello from a tiny model."), "{ran}");
-    // A stop at the output limit.
+    // A stop at the output limit is told as one; asked to go on, the model says its sentence.
     env.config(&config("max_output = 12\n"));
     let cut = env.run(&["run", "count"]);
-    assert!(cut.code == 1 && cut.to_string().contains("one two three four"), "{cut}");
-    // An input that does not fit is told apart, by the server's own numbers.
+    let log = env.run(&["replay", "latest", "--json"]).stdout;
+    assert!(log.contains("one two three four") && log.contains("\"finish\":\"length\""), "{cut}\n{log}");
+    // Where the input does not fit, the server ends its stream without a word.
     env.config(&config("context = 1000000\n"));
-    let long = env.run_with(&["run", "-"], "é".repeat(9_000).as_bytes());
-    assert!(long.code == 1 && long.to_string().contains("4,096"), "{long}");
-    // A typed answer: how it is asked for is found out, and what comes is held against the schema.
-    let schema = json!({"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]});
-    std::fs::write(env.work().join("schema.json"), schema.to_string()).unwrap();
-    env.config(&config("max_output = 200\n"));
-    let typed = env.run(&["run", "say it", "--schema", "schema.json"]);
-    println!("typed: {typed}");
+    let long = env.run_with(&["run", "-"], "é".repeat(20_000).as_bytes());
+    assert!(long.code == 1 && long.stderr.contains("may not fit its window"), "{long}");
+    // Typed answers: the server refuses `response_format`, and holds a forced tool to its schema.
+    env.config(&config("context = 32768\n"));
+    let (count, said) = ballots(&env);
+    assert_eq!(count, 6, "{said}");
+    let learnt = std::fs::read_to_string(env.home().join("models-learnt.toml")).unwrap();
+    assert!(learnt.contains("refuses = [\"response_format\"]"), "{learnt}");
 }

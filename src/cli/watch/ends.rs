@@ -5,13 +5,16 @@ use crate::host::{self, Ending, Stage};
 use crate::projection::phrases;
 use crate::projection::report::{self, DebateReport, wording};
 use crate::protocol::event::{ArenaEvent, ErrorKind, LimitKind, ModelFailed, ModelReply, TurnCause};
-use crate::protocol::message::Finish;
+use crate::protocol::message::{Finish, Part};
 use crate::protocol::spec::Mode;
 
 use super::{Watch, exit_code};
 
 /// Why an answer ended that the model itself did not refuse.
 const FILTERED: &str = "the provider filtered the answer";
+
+/// Bytes of thinking that are shown where nothing else came.
+const MOST_THOUGHT: usize = 400;
 
 impl Watch {
     /// What the last turn came to, if it was a debate.
@@ -89,7 +92,7 @@ impl Watch {
                 self.with_last_words(match self.last_answer() {
                     Some(answer) if answer.finish == Finish::Filtered => FILTERED.to_owned(),
                     Some(answer) if closed.cause == TurnCause::EmptyAnswer && answer.has_thought() => {
-                        "the model thought and then said nothing".to_owned()
+                        format!("the model thought and then said nothing{}", last_thought(answer))
                     }
                     _ => words,
                 }),
@@ -256,4 +259,16 @@ impl Watch {
             }
         })
     }
+}
+
+/// How its thinking ends: where a server takes the answer for thinking, it holds the answer.
+fn last_thought(answer: &ModelReply) -> String {
+    let thought = answer.message.iter().rev().find_map(|part| match part {
+        Part::Reasoning { text, .. } => Some(text.trim()).filter(|text| !text.is_empty()),
+        _ => None,
+    });
+    let Some(thought) = thought else { return String::new() };
+    let tail = &thought[thought.ceil_char_boundary(thought.len().saturating_sub(MOST_THOUGHT))..];
+    let cut = if tail.len() < thought.len() { "…" } else { "" };
+    format!("; its thinking ends: {cut}{tail}")
 }

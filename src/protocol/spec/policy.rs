@@ -1,5 +1,8 @@
 //! Who may do what, as a log has it: rules over the needs of a call.
 
+use std::path::Path;
+
+use globset::GlobMatcher;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +47,9 @@ pub struct Rule {
     /// Glob over workspace-relative paths; one matching path is enough for deny and ask, allow needs all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+    /// Globs over paths that `path` does not mean although it matches them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub except: Vec<String>,
     /// Globs over the names of other needs: `host:*.example.org`, `port:5432`, `tool:SERVER/TOOL`, `git`,
     /// `unconfined`. What leaves the sandbox is only allowed by a rule that names it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -75,6 +81,7 @@ impl Rule {
             tool: None,
             command: None,
             path: None,
+            except: Vec::new(),
             needs: Vec::new(),
             cwd: None,
             call: None,
@@ -112,6 +119,48 @@ impl Rule {
             risk: plan.connection().is_none().then_some(plan.risk),
             ..Rule::named(name, Action::Allow)
         }
+    }
+
+    /// The paths it speaks of, if it denies any.
+    pub fn denied(&self) -> Option<DeniedPath> {
+        Some(DeniedPath { glob: self.path.clone()?, except: self.except.clone() })
+    }
+}
+
+/// Paths of a workspace that a rule denies.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DeniedPath {
+    /// The glob that matches them, in either case.
+    pub glob: String,
+    /// Globs of what it does not mean, to the letter.
+    pub except: Vec<String>,
+}
+
+impl DeniedPath {
+    /// What a glob matches, without exception.
+    pub fn of(glob: impl Into<String>) -> Self {
+        DeniedPath { glob: glob.into(), except: Vec::new() }
+    }
+}
+
+/// Whether a path is denied. Made once for many paths.
+#[derive(Debug)]
+pub struct DeniedPaths(Vec<(Option<GlobMatcher>, Vec<GlobMatcher>)>);
+
+impl DeniedPaths {
+    /// Reads the globs; one that cannot be read denies everything, and as an exception nothing.
+    pub fn new(denied: &[DeniedPath]) -> Self {
+        let except = |globs: &[String]| globs.iter().filter_map(|of| glob(of, false).ok()).collect();
+        DeniedPaths(denied.iter().map(|one| (glob(&one.glob, true).ok(), except(&one.except))).collect())
+    }
+
+    /// True for a workspace-relative path that is denied.
+    pub fn holds(&self, path: impl AsRef<Path>) -> bool {
+        let path = path.as_ref();
+        let is_meant = |(glob, except): &(Option<GlobMatcher>, Vec<GlobMatcher>)| {
+            glob.as_ref().is_none_or(|glob| glob.is_match(path)) && !except.iter().any(|of| of.is_match(path))
+        };
+        self.0.iter().any(is_meant)
     }
 }
 

@@ -30,6 +30,8 @@ pub struct Dialect {
     pub template_effort: bool,
     /// Takes a `prompt_cache_key`.
     pub cache_key: bool,
+    /// Headers say who asks, which is what the host counts, and that there are pictures.
+    pub copilot: bool,
     /// Where what the row avoids was published.
     pub source: &'static str,
 }
@@ -71,6 +73,7 @@ const GENERIC: Dialect = Dialect {
     forced_tool: true,
     template_effort: false,
     cache_key: false,
+    copilot: false,
     // Chat templates that refuse two user messages in a row, whatever server applies them.
     source: "https://github.com/charmbracelet/crush/issues/279",
 };
@@ -143,6 +146,14 @@ pub const DIALECTS: &[Dialect] = &[
         hosts: &["generativelanguage.googleapis.com"],
         alternating: false,
         source: "https://github.com/securo-finance/securo/issues/884",
+        ..GENERIC
+    },
+    Dialect {
+        name: "github-copilot",
+        hosts: &["githubcopilot.com"],
+        alternating: false,
+        copilot: true,
+        source: "https://github.com/BerriAI/litellm/issues/12859",
         ..GENERIC
     },
     Dialect {

@@ -6,6 +6,7 @@ use crate::protocol::expand::digest_of;
 use crate::protocol::message::{
     AnswerSchema, ImagePart, Message, Opaque, Part, Pictures, Request, Role, Structured, ToolDecl,
 };
+use crate::protocol::spec::TOOLS;
 use crate::provider::call_ids::CallIds;
 use crate::provider::exchange::model_name;
 use crate::provider::number::per_mille;
@@ -91,6 +92,16 @@ fn is_left_out(request: &Request, name: &str) -> bool {
     request.params.without.iter().any(|left_out| left_out == name)
 }
 
+/// GitHub Copilot counts what a person asks for and not what follows a tool's result, and wants to know of pictures.
+pub(super) fn copilot_headers(request: &Request, body: &[u8]) -> Vec<(&'static str, &'static str)> {
+    let follows = request.messages.last().is_some_and(|last| last.role == Role::Tool);
+    let mut headers = vec![("x-initiator", if follows { "agent" } else { "user" })];
+    if memchr::memmem::find(body, b"\"type\":\"image_url\"").is_some() {
+        headers.push(("copilot-vision-request", "true"));
+    }
+    headers
+}
+
 /// What the output limit is called: as the host calls it, or by the other name where the model refuses that one.
 fn limit_name(request: &Request, dialect: &Dialect) -> &'static str {
     if is_left_out(request, dialect.max_output) {
@@ -123,6 +134,7 @@ pub(super) fn can_drop(request: &Request, dialect: &Dialect, name: &str) -> bool
         EFFORT => request.params.effort.is_some(),
         "chat_template_kwargs" => request.params.effort.is_some() && dialect.template_effort,
         "tool_choice" => forced(request, dialect).is_some(),
+        TOOLS => !request.tools.is_empty(),
         _ => false,
     };
     has && !is_left_out(request, name)

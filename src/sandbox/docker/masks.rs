@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use crate::protocol::spec::{DeniedPath, DeniedPaths};
 use crate::sandbox::masks::{FoundPaths, Kind};
 use crate::sandbox::mount_stubs::Placeholder;
 use crate::sandbox::protected::ProtectedNames;
-use crate::sandbox::protected_snapshot::globs;
 
 /// Folders in the root that are covered, there or not.
 const ALWAYS: [&str; 2] = [".git", ".agon"];
@@ -29,8 +29,8 @@ pub struct Covers {
 }
 
 impl Covers {
-    /// Looks through a workspace. `secrets` are globs of paths beneath it.
-    pub fn find(root: &Path, secrets: &[String], protected: &ProtectedNames) -> Result<Self, String> {
+    /// Looks through a workspace. `secrets` are paths under it.
+    pub fn find(root: &Path, secrets: &[DeniedPath], protected: &ProtectedNames) -> Result<Self, String> {
         let mut covers = Covers::look(root, secrets, protected)?;
         let guarded: BTreeSet<&Path> = covers.guarded.iter().map(PathBuf::as_path).collect();
         let covered = covers.guarded.iter().chain(&covers.closed).chain(&covers.masked);
@@ -43,8 +43,8 @@ impl Covers {
         Ok(covers)
     }
 
-    fn look(root: &Path, secrets: &[String], protected: &ProtectedNames) -> Result<Self, String> {
-        let found = FoundPaths::of(root, &globs(secrets), protected)?;
+    fn look(root: &Path, secrets: &[DeniedPath], protected: &ProtectedNames) -> Result<Self, String> {
+        let found = FoundPaths::of(root, &DeniedPaths::new(secrets), protected)?;
         let names = found.names.clone();
         let missing: Vec<PathBuf> =
             ALWAYS.iter().map(|name| root.join(name)).filter(|path| Placeholder::may_stand(path)).collect();
@@ -90,7 +90,7 @@ mod tests {
         fs::create_dir(root.join("config")).unwrap();
         fs::write(root.join("config/prod"), "").unwrap();
         std::os::unix::fs::symlink("../config/prod", root.join("src/.env.prod")).unwrap();
-        let secrets = ["{,*/}{.env,.env.*}".to_owned()];
+        let secrets = [DeniedPath::of("{,*/}{.env,.env.*}")];
         let covers = Covers::find(root, &secrets, &ProtectedNames::default()).unwrap();
         let names = |paths: &[PathBuf]| {
             let mut names: Vec<_> =

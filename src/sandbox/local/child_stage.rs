@@ -246,10 +246,31 @@ fn be_init(held: &HeldPlan, stdio: CallStdio, door: OwnedFd) -> Result<(), Strin
     confine::confine(held, &plan.layers().collect::<Vec<_>>())?;
     let child = begin(command(held, &plan, stdio))?;
     match wait_for(child)? {
-        Some(status) => tell(&words(status)),
+        Some(status) => {
+            tell(&format!("left {}", left_running()));
+            tell(&words(status));
+        }
         None => tell("failed the parent is gone"),
     }
     Ok(())
+}
+
+/// How many processes the command has left. Those that are just ending, as a server of git's that is hung up on, are given
+/// a moment.
+fn left_running() -> usize {
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    let mut left = 0;
+    for _ in 0..40 {
+        while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
+        let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        left = numbers.filter(|number| *number != own).count();
+        if left == 0 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    left
 }
 
 /// Where namespaces are refused: one process that takes rights from itself, starts the command in a group of its

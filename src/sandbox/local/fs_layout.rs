@@ -9,7 +9,7 @@ use super::super::repository;
 use super::home_layout::HomeLayout;
 use super::kept_back::{self, Search, Shown};
 use super::plan::{Mount, MountKind};
-use super::tools;
+use super::{tmp, tools};
 use crate::host_files;
 
 /// Folders of the system that are shown read-only where they are there.
@@ -31,6 +31,8 @@ const SYSTEM: &[&str] = &[
 const SEARCHED: &[&str] = &["/etc", "/opt", "/usr/local"];
 /// Most bytes of cargo's own settings.
 const MOST_SETTINGS: u64 = 64 * 1024;
+/// Where commands see settings that agon makes for them.
+pub const SETTINGS: &str = "/run/agon";
 /// Folder of a session in which layers over caches are.
 const CACHES: &str = "caches";
 /// Devices without a state.
@@ -83,6 +85,8 @@ impl FsLayout {
             environment.insert("CARGO_TARGET_DIR".to_owned(), target.into_os_string());
         }
         environment.insert("TMPDIR".to_owned(), tmp);
+        // Without layers they cannot be written.
+        environment.retain(|name, _| tools::caches().all(|cache| cache != name));
         // There is no network to ask, and waiting for it would be lost time.
         for (name, value) in [
             ("CARGO_NET_OFFLINE", "true"),
@@ -133,6 +137,7 @@ impl FsLayout {
         writable.extend(home.clone().map(PathBuf::into_os_string));
         mounts.insert("/tmp".into(), bind(scratch.join("tmp"), true));
         mounts.insert("/var/tmp".into(), bind(scratch.join("vartmp"), true));
+        mounts.insert(SETTINGS.into(), bind(scratch.join(tmp::SETTINGS), false));
         mounts.insert(workspace.to_owned(), bind(workspace.to_owned(), !read_only));
         if !read_only {
             writable.push(workspace.as_os_str().to_owned());
@@ -180,6 +185,11 @@ pub fn is_of_the_system(workspace: &Path) -> bool {
 fn layered(source: PathBuf, scratch: &Path, number: usize) -> MountKind {
     let layer = scratch.join(CACHES).join(number.to_string());
     MountKind::Layered { source: source.into_os_string(), layer: layer.into_os_string() }
+}
+
+/// Whether what lies there can be written already.
+fn is_of_the_session(kind: Option<&MountKind>) -> bool {
+    matches!(kind, Some(MountKind::Layered { .. } | MountKind::Bind { writable: true, .. }))
 }
 
 fn bind(source: PathBuf, writable: bool) -> MountKind {
@@ -265,7 +275,9 @@ fn tool_folders(
             {
                 // A link is shown as what it leads to, unless it leads into the home again.
                 let Ok(real) = fs::canonicalize(&place) else { continue };
-                if home.is_some_and(|home| home.starts_with(&real)) || mounts.contains_key(&place) {
+                let is_written = place.ancestors().any(|above| is_of_the_session(mounts.get(above)));
+                let is_shown = mounts.contains_key(&place) || is_written;
+                if home.is_some_and(|home| home.starts_with(&real)) || is_shown {
                     continue;
                 }
                 match is_searched {
@@ -280,10 +292,12 @@ fn tool_folders(
             }
             // What is not there yet is the session's own.
             let is_of_home = home.is_some_and(|home| folder.starts_with(home));
-            for part in tool.written.iter().filter(|_| is_of_home) {
-                let place = folder.join(part);
-                let layer = scratch.join(CACHES).join(mounts.len().to_string());
-                mounts.entry(place).or_insert_with(|| bind(layer, true));
+            let written = tool.written.iter().filter(|_| is_of_home);
+            for place in written.flat_map(|part| places(&folder, part)) {
+                if !place.ancestors().any(|above| is_of_the_session(mounts.get(above))) {
+                    let layer = scratch.join(CACHES).join(mounts.len().to_string());
+                    mounts.entry(place).or_insert_with(|| bind(layer, true));
+                }
             }
         }
     }
@@ -426,9 +440,13 @@ fn environment(
     home: Option<&Path>,
     variable: &dyn Fn(&str) -> Option<OsString>,
 ) -> BTreeMap<String, OsString> {
-    let passed = PASSED_ON.iter().copied().chain(tools::variables());
+    let passed = PASSED_ON.iter().filter_map(|name| Some((*name, variable(name)?)));
+    // What is neither there nor in the home can only be made outside.
+    let is_of_use = |folder: PathBuf| folder.is_dir() || home.is_some_and(|home| folder.starts_with(home));
+    let folders = tools::variables().filter_map(|name| Some((name, variable(name)?)));
+    let folders = folders.filter(|(_, value)| std::env::split_paths(value).any(is_of_use));
     let mut environment: BTreeMap<String, OsString> =
-        passed.filter_map(|name| Some((name.to_owned(), variable(name)?))).collect();
+        passed.chain(folders).map(|(name, value)| (name.to_owned(), value)).collect();
     environment.entry("PATH".to_owned()).or_insert_with(|| "/usr/local/bin:/usr/bin:/bin".into());
     environment.insert("TERM".to_owned(), "dumb".into());
     environment.insert("TMPDIR".to_owned(), "/tmp".into());

@@ -2,6 +2,7 @@
 //! leaves there agon takes over what git's everyday commands write, and nothing else.
 
 mod call;
+mod gone;
 mod keep;
 mod place;
 mod refs;

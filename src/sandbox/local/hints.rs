@@ -1,5 +1,6 @@
 //! What a command's complaint does not say: that the sandbox has no such folder, port or size, and what changes that.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::ports::ExecEnd;
@@ -9,6 +10,28 @@ const MOST: usize = 200;
 /// Folders that are the sandbox's own or the system's: what is missing there is missing.
 const SEEN: [&str; 11] =
     ["/bin", "/dev", "/etc", "/lib", "/lib64", "/opt", "/proc", "/sbin", "/tmp", "/usr", "/var"];
+
+/// What commands complain about, and what that means here.
+const LIMITS: [(&[&str], &str); 3] = [
+    (
+        &["File size limit exceeded", "File too large"],
+        "a file of a command has at most 16 GiB; `needs: [\"unconfined\"]` with `why` runs it without limits",
+    ),
+    (
+        &["clean filter '", "smudge filter '"],
+        "the user's git settings name a filter for such files, whose program or keys are not shown to commands; \
+         `needs: [\"unconfined\"]` with `why` runs git as the user does",
+    ),
+    (
+        &[
+            "Could not read from remote repository",
+            "could not read Username for",
+            "could not read Password for",
+        ],
+        "commands have no SSH, no passwords and no repositories of other folders; to reach that remote, repeat the call \
+         with `needs: [\"unconfined\"]` and `why`",
+    ),
+];
 
 /// A line for each limit of the sandbox that a failed command has met.
 pub fn of_limits(end: &ExecEnd, command: &str, root: &Path) -> Vec<String> {
@@ -37,13 +60,22 @@ pub fn of_limits(end: &ExecEnd, command: &str, root: &Path) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if lines().any(|line| line.contains("File size limit exceeded") || line.contains("File too large")) {
+    if lines().any(|line| line.contains("ermission denied")) && is_of_another_user(root) {
         words.push(
-            "a file of a command has at most 16 GiB; `needs: [\"unconfined\"]` with `why` runs it without limits"
+            "files of other users cannot be changed from a sandbox, by root neither: start agon as the user that owns this \
+             folder"
                 .to_owned(),
         );
     }
+    let is_met = |complaints: &[&str]| lines().any(|line| complaints.iter().any(|of| line.contains(of)));
+    words.extend(LIMITS.iter().filter(|(of, _)| is_met(of)).map(|(_, words)| (*words).to_owned()));
     words
+}
+
+/// Root inside has no rights over what others own.
+fn is_of_another_user(root: &Path) -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    is_root && std::fs::metadata(root).is_ok_and(|data| data.uid() != 0)
 }
 
 /// The port that a text names on the loopback.
@@ -82,6 +114,8 @@ mod tests {
             ),
             ("cd /srv", "sh: 1: cd: can't cd to /srv", "unconfined"),
             ("dd", "File size limit exceeded", "16 GiB"),
+            ("git add .", "fatal: x: clean filter 'lfs' failed", "a filter"),
+            ("git push", "fatal: Could not read from remote repository.", "no SSH"),
         ] {
             assert!(told(command, stderr).contains(words), "{command}: {}", told(command, stderr));
         }

@@ -181,6 +181,10 @@ impl Reach for Hold {
         false
     }
 
+    fn left(&self) -> usize {
+        self.word("left").and_then(|number| number.parse().ok()).unwrap_or(0)
+    }
+
     fn verdict(&mut self) -> Result<(Option<i32>, Option<i32>), String> {
         self.listen();
         self.is_over = true;

@@ -131,7 +131,7 @@ impl CallNetwork {
     pub fn told(&self, end: ExecEnd) -> ExecEnd {
         let (stdout, stderr, mut notes) = (self.masked(end.stdout), self.masked(end.stderr), end.notes);
         let line = |host: &HostUse| host.line(self.origins.words(&host.target).as_deref());
-        notes.extend(self.proxy.uses().iter().map(line));
+        notes.extend(self.proxy.uses().iter().map(line).chain(self.proxy.more()));
         ExecEnd { stdout, stderr, notes, ..end }
     }
 

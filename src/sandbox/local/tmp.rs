@@ -15,6 +15,8 @@ use super::watcher::Watcher;
 
 /// What its name begins with, in the temporary folder of the machine.
 const PREFIX: &str = "agon-sandbox-";
+/// The folder of what commands see and cannot change.
+pub const SETTINGS: &str = "settings";
 /// What is made last: a folder without it is still being made.
 const LAST: &str = "root";
 
@@ -46,7 +48,9 @@ impl TmpFolders {
         let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(base)?;
         let lock = File::open(folder.path())?;
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-        for (name, mode) in [("tmp", 0o1777), ("vartmp", 0o1777), ("home", 0o700), (LAST, 0o700)] {
+        for (name, mode) in
+            [("tmp", 0o1777), ("vartmp", 0o1777), ("home", 0o700), (SETTINGS, 0o755), (LAST, 0o700)]
+        {
             let inner = folder.path().join(name);
             fs::create_dir(&inner)?;
             fs::set_permissions(&inner, fs::Permissions::from_mode(mode))?;

@@ -8,7 +8,7 @@ use crate::protocol::names::Names;
 pub struct Tool {
     /// Where it is, relative to the home.
     pub folder: &'static str,
-    /// The variable that names it elsewhere, if there is one. It is passed on to commands.
+    /// The variable that names it elsewhere, if there is one. It is passed on to commands that can use the folder.
     pub variable: Option<&'static str>,
     /// What is shown of it, read-only, and searched for [`credentials`]. `*` is any name, `.` the folder itself.
     pub shown: &'static [&'static str],
@@ -50,8 +50,10 @@ pub const TABLE: &[Tool] = &[
     tool(".asdf", &["asdf.sh", "bin", "defaults", "installs", "lib", "plugins", "shims"], &[]),
     tool(".bun", &["bin"], &["install/cache", "install/global"]),
     tool(".cabal", &["bin"], &["packages", "store"]),
-    tool(".cache", &["node/corepack", "pypoetry/virtualenvs"], &["go-build", "ms-playwright", "pip", "uv"])
-        .writing(&["go-build", "pip", "uv"]),
+    tool(".cache", &["node/corepack"], &["ms-playwright", "pypoetry"]).writing(&["pypoetry"]),
+    tool(".cache/go-build", &[], &["."]).at("GOCACHE").writing(&["."]),
+    tool(".cache/pip", &[], &["."]).at("PIP_CACHE_DIR").writing(&["."]),
+    tool(".cache/uv", &[], &["."]).at("UV_CACHE_DIR").writing(&["."]),
     tool(
         ".cargo",
         &["bin", "config", "config.toml", "env", "git/db", ".crates.toml", ".crates2.json"],
@@ -68,7 +70,7 @@ pub const TABLE: &[Tool] = &[
     tool(".elan", &["bin", "env", "settings.toml"], &["toolchains"]),
     tool(".fnm", &["aliases", "node-versions"], &[]),
     tool(".ghcup", &["bin", "env", "lib", "share"], &["ghc", "hls"]),
-    tool(".gradle", &[], &["caches", "wrapper"]).writing(&["caches"]),
+    tool(".gradle", &[], &["caches", "jdks", "wrapper"]).writing(&["caches"]),
     tool(
         ".julia",
         &["bin", "environments", "juliaup"],
@@ -80,12 +82,13 @@ pub const TABLE: &[Tool] = &[
     tool(".local/share/fnm", &["aliases", "node-versions"], &[]),
     tool(".local/share/mise", &["installs", "plugins", "shims"], &[]),
     tool(".local/share/pipx", &["shared", "venvs"], &[]),
+    tool(".local/share/pypoetry", &["venv"], &[]),
     tool(".local/share/pnpm", &["."], &["global", "store"]),
     tool(".local/share/uv", &["python", "tools"], &[]),
     tool(".local/share/virtualenvs", &["."], &[]),
-    tool(".m2", &[], &["repository"]).writing(&["repository"]),
+    tool(".m2", &[], &["repository", "wrapper"]).writing(&["repository"]),
     tool(".nix-profile", &[], &["."]),
-    tool(".npm", &[], &["_cacache"]).writing(&["_cacache"]),
+    tool(".npm", &[], &["_cacache"]).at("npm_config_cache").writing(&["_cacache"]),
     tool(".nuget", &[], &["packages"]).writing(&["packages"]),
     tool(".nvm", &["alias", "bash_completion", "nvm-exec", "nvm.sh", "versions"], &[]).at("NVM_DIR"),
     tool(
@@ -115,6 +118,7 @@ pub const TABLE: &[Tool] = &[
     tool(".volta", &["bin", "tools"], &[]).at("VOLTA_HOME"),
     // A repository's address with a password in it is kept where modules are fetched.
     tool("go", &["bin"], &["pkg"]).at("GOPATH").but(&["pkg/mod/cache/vcs"]).writing(&["pkg"]),
+    tool("go/pkg/mod", &[], &["."]).at("GOMODCACHE").but(&["cache/vcs"]).writing(&["."]),
 ];
 
 /// Variables that name one version of a tool, which is shown whole, searched like the others.
@@ -135,9 +139,14 @@ fn begins(path: &Path, part: &str) -> bool {
     wanted.all(|name| names.next().is_some_and(|found| name == "*" || found.as_os_str() == name))
 }
 
-/// Every variable that names a tool's folder. They are passed on to commands.
+/// Every variable that names a tool's folder.
 pub fn variables() -> impl Iterator<Item = &'static str> {
     TABLE.iter().filter_map(|tool| tool.variable).chain(WHOLE.iter().copied())
+}
+
+/// Those of folders that a tool writes to as a whole.
+pub fn caches() -> impl Iterator<Item = &'static str> {
+    TABLE.iter().filter(|tool| tool.written == ["."]).filter_map(|tool| tool.variable)
 }
 
 /// Names of files that tools keep credentials in, next to those that are secret in a workspace. In a folder that is shown

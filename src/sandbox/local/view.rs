@@ -4,12 +4,12 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
-use super::fs_layout::FsLayout;
-use super::git;
+use super::fs_layout::{self, FsLayout};
 use super::held::Split;
 use super::kept_back::Packages;
 use super::plan::HeldPlan;
 use super::session_holder;
+use super::{git, tmp};
 use crate::sandbox::LocalOptions;
 use crate::sandbox::proxy::origins::Origins;
 
@@ -51,9 +51,9 @@ impl View {
             for folder in layout.layers(&scratch) {
                 let _ = std::fs::create_dir_all(folder);
             }
-            let (tmp, seen_at) = (scratch.join("tmp"), PathBuf::from("/tmp"));
-            let seen_at = if has_namespaces { seen_at } else { tmp.clone() };
-            git::settings::write(&root, &tmp, &seen_at, &mut layout.environment);
+            let settings = scratch.join(tmp::SETTINGS);
+            let seen_at = if has_namespaces { Path::new(fs_layout::SETTINGS) } else { &settings };
+            git::settings::write(&root, &settings, seen_at, &mut layout.environment);
             let split = Split::of(&layout.mounts, &root);
             let held = HeldPlan {
                 has_namespaces,

@@ -57,7 +57,11 @@ struct Seen {
 
 /// The counts of one call.
 #[derive(Debug, Default)]
-pub struct Tally(Mutex<BTreeMap<Target, Seen>>);
+pub struct Tally {
+    listed: Mutex<BTreeMap<Target, Seen>>,
+    /// Of all targets beyond those that are listed.
+    more: Arc<Bytes>,
+}
 
 /// Most targets that are listed; a command that tries more is scanning.
 const MOST: usize = 256;
@@ -65,7 +69,10 @@ const MOST: usize = 256;
 impl Tally {
     /// Wraps a connection so that its bytes are counted.
     pub fn counted(&self, target: &Target, stream: TcpStream) -> Counted {
-        Counted { stream, bytes: self.with(target, |seen| Arc::clone(&seen.bytes)).unwrap_or_default() }
+        Counted {
+            stream,
+            bytes: self.with(target, |seen| Arc::clone(&seen.bytes)).unwrap_or(Arc::clone(&self.more)),
+        }
     }
 
     /// Notes why connections are refused, or that they no longer are.
@@ -75,7 +82,7 @@ impl Tally {
 
     /// Everything seen so far, by host.
     pub fn uses(&self) -> Vec<HostUse> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
         let uses = all.iter().map(|(target, seen)| HostUse {
             target: target.clone(),
             sent: seen.bytes.sent.load(Ordering::Relaxed),
@@ -85,8 +92,17 @@ impl Tally {
         uses.collect()
     }
 
+    /// A line for what goes to targets that are not listed.
+    pub fn more(&self) -> Option<String> {
+        let [sent, received] =
+            [&self.more.sent, &self.more.received].map(|bytes| bytes.load(Ordering::Relaxed));
+        let words =
+            || format!("network: hosts beyond the first {MOST}: {sent} bytes sent, {received} received");
+        (sent + received > 0).then(words)
+    }
+
     fn with<T>(&self, target: &Target, change: impl FnOnce(&mut Seen) -> T) -> Option<T> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
         (all.len() < MOST || all.contains_key(target)).then(|| change(all.entry(target.clone()).or_default()))
     }
 }

@@ -8,7 +8,7 @@ use crate::protocol::event::{
     PolicyDecided, PrepareResult, ToolInvoked, ToolPrepared, ToolResolved, ToolUse,
 };
 use crate::protocol::message::{Part, Role};
-use crate::protocol::spec::{Action, Rule};
+use crate::protocol::spec::{Action, Risk, Rule};
 use crate::protocol::{CallId, Choice, EventRef};
 use crate::session::Session;
 use crate::session::policy::Grant;
@@ -128,12 +128,12 @@ impl Session {
     pub(super) fn fold_resolved(&mut self, at: EventRef, data: &Answered<ToolResolved>) {
         self.fold_given_anew(at, data.body.by.as_deref());
         let spark = self.calls.remove(&data.call).and_then(|call| call.spark);
-        if let Some(spark) = spark.and_then(|id| self.sparks.get_mut(&id)) {
-            for file in &data.body.seen {
-                spark.seen.insert(file.path.clone(), file.sha256.clone());
-            }
-        }
         let risk = self.use_mut(data.body.tool_use).and_then(|one| one.risk);
+        if let Some(spark) = spark.and_then(|id| self.sparks.get_mut(&id)) {
+            let files = || data.body.seen.iter().map(|file| (file.path.clone(), file.sha256.clone()));
+            spark.seen.extend(files());
+            spark.written.extend(files().filter(|_| risk == Some(Risk::Write)));
+        }
         self.last_proof.fold_tool(at.seq, risk, &data.body);
         self.close_use(data.body.tool_use, at);
         self.fold_debate_result(at);

@@ -34,6 +34,7 @@ impl Session {
             called_in_summary: false,
             compacted: 0,
             seen: Default::default(),
+            written: Default::default(),
             answer: None,
             stopping: None,
             completed: None,

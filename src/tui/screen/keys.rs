@@ -16,7 +16,7 @@ const PIECES: Duration = Duration::from_millis(5);
 const PASTED: usize = 6;
 
 /// How long the thread has to let go of the terminal.
-const LET_GO: Duration = Duration::from_secs(1);
+const LET_GO: Duration = Duration::from_secs(3);
 
 /// The keys as they come.
 pub(super) struct Keys {

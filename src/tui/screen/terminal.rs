@@ -247,13 +247,14 @@ impl Drop for Handed {
 /// Hands the terminal back once.
 fn give_back() {
     if TAKEN.swap(false, Ordering::SeqCst) {
+        if is_ours() {
+            // From the background this would stop the process; the program that has the terminal has set its modes.
+            // First of all: a person who sees the ordinary screen may type, and an Enter that was read raw ends no line.
+            let _ = disable_raw_mode();
+        }
         let mut out = io::stdout().lock();
         // A terminal that is gone needs nothing back.
         let _ = out.write_all(GIVE_BACK.as_bytes()).and_then(|()| out.flush());
-        if is_ours() {
-            // From the background this would stop the process; whoever has the terminal has set its modes.
-            let _ = disable_raw_mode();
-        }
     }
 }
 

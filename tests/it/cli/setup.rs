@@ -8,6 +8,7 @@ use super::run::log;
 use crate::run::served;
 use crate::support::env::Env;
 use crate::support::server::{Reply, Server};
+use crate::tui::pty::Terminal;
 
 const KEY: &str = "sk-test-0123456789abcdef";
 
@@ -68,6 +69,49 @@ fn a_key_is_no_argument_and_has_no_line_break() {
         assert!(!ran.to_string().contains("sk-"), "{ran}");
     }
     assert!(!env.home().join("keys.toml").exists());
+}
+
+#[test]
+fn a_key_pasted_with_a_line_break_is_dropped_whole_and_asked_for_again() {
+    let env = Env::new();
+    let mut terminal = Terminal::start(&env, &["keys", "set", "openai"], 100, 20);
+    terminal.wait_for("(not shown)");
+    terminal.press("sk-first-half12345\rsk-second-half");
+    terminal.wait_for("a key has no spaces, line breaks");
+    terminal.wait("the question again", |screen| screen.matches("(not shown)").count() == 2);
+    terminal.press(&format!("{KEY}\r\r"));
+    terminal.wait_for("stored in");
+    assert!(!terminal.text().contains("sk-"), "{}", terminal.text());
+    assert_eq!(terminal.end(), 0);
+    let kept = std::fs::read_to_string(env.home().join("keys.toml")).unwrap();
+    assert!(kept.contains(KEY) && !kept.contains("half"), "{kept}");
+}
+
+/// `bash tests/run keychain`: a Secret Service that nobody here wrote has the key, and no file.
+#[cfg(feature = "keychain")]
+#[test]
+fn a_keychain_has_the_key_where_there_is_one() {
+    let server = Server::start(|_, _| Reply::text("hi"));
+    let env = gpu(&server);
+    let session = format!(
+        "printf pw | gnome-keyring-daemon --unlock --components=secrets >/dev/null && \
+         printf {KEY} | \"$0\" keys set gpu && \"$0\" keys list && \"$0\" run hello && cat $AGON_HOME/keys.toml && \
+         \"$0\" keys rm gpu && \"$0\" keys list"
+    );
+    let plain = env.command(&[]);
+    let mut bus = std::process::Command::new("dbus-run-session");
+    bus.args(["--", "sh", "-c", &session]).arg(plain.get_program()).current_dir(env.work()).env_clear();
+    bus.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = bus.output().unwrap();
+    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("stored in the system's keychain") && !said.contains("0123456789abcdef"), "{said}");
+    assert!(said.contains("a key is stored\n") && said.contains("no key is set or stored"), "{said}");
+    assert_eq!(bearer(&server), Some(format!("Bearer {KEY}")));
+    // Without one the file has it, and why is said.
+    let set = env.run_with(&["keys", "set", "gpu"], KEY.as_bytes());
+    assert!(set.code == 0 && set.stderr.contains("the system's keychain is not available"), "{set}");
+    assert!(std::fs::read_to_string(env.home().join("keys.toml")).unwrap().contains(KEY));
 }
 
 #[test]
@@ -216,6 +260,11 @@ fn what_ships_with_agon_is_shown_without_a_key() {
     let shown = Env::new().run(&["models", "show", "openai/gpt-5"]);
     assert!(shown.code == 0 && shown.stdout.contains("$1.25 in, $10.00 out"), "{shown}");
     assert!(shown.stderr.contains("`OPENAI_API_KEY` is not set"), "{shown}");
+    for ability in ["tools          yes (shipped table", "images         yes (shipped table"] {
+        assert!(shown.stdout.contains(ability), "{shown}");
+    }
+    let recorded = Env::new().run(&["models", "show", "log/latest"]);
+    assert!(recorded.code == 2 && recorded.stderr.contains("`log/latest` is no model"), "{recorded}");
 }
 
 #[test]

@@ -140,6 +140,23 @@ async fn sent(dialect: &'static str, request: &Request) -> Value {
     server.bodies().remove(0)
 }
 
+#[tokio::test]
+async fn copilot_counts_what_a_person_asks_for_and_nothing_that_follows_a_tool() {
+    let server = Server::strict("github-copilot", |_, _| Reply::text("ok"));
+    let provider = in_dialect(&server.url(), "github-copilot");
+    let mut working = conversation();
+    while working.messages.last().unwrap().role != Role::Tool {
+        working.messages.pop();
+    }
+    for request in [hello(), working, conversation()] {
+        call(&provider, &request).await.0.unwrap();
+    }
+    let said: Vec<_> =
+        server.requests().iter().map(|one| one.header("x-initiator").map(str::to_owned)).collect();
+    assert_eq!(said, ["user", "agent", "user"].map(|word| Some(word.to_owned())));
+    assert_eq!(server.requests()[0].header("copilot-vision-request"), None);
+}
+
 fn roles(body: &Value) -> Vec<&str> {
     body["messages"].as_array().unwrap().iter().map(|m| m["role"].as_str().unwrap()).collect()
 }

@@ -106,6 +106,12 @@ async fn hints_fit_what_was_refused() {
             "the provider's filter refused the input: rephrase it",
         ),
         (
+            400,
+            json!({"error": {"message": "bad request: missing Editor-Version header for IDE auth"}}),
+            ErrorKind::BadRequest,
+            "set `headers` of the provider: `Editor-Version`",
+        ),
+        (
             413,
             json!({"error": {"message": "Request too large for model `m` in organization `o` on tokens per minute (TPM): Limit 6000, Requested 9000, please reduce your message size and try again.", "type": "tokens", "code": "rate_limit_exceeded"}}),
             ErrorKind::OutputLimit,
@@ -225,7 +231,7 @@ async fn waits_the_provider_asks_for() {
 #[tokio::test]
 async fn what_is_no_answer() {
     assert_failed(&failure(Reply::html()).await, ErrorKind::BadResponse, "HTML page (`text/html`)");
-    assert_failed(&failure(Reply::raw_sse("")).await, ErrorKind::BadResponse, "nothing at all");
+    assert_failed(&failure(Reply::raw_sse("")).await, ErrorKind::BadResponse, "may not fit its window");
     assert_failed(&failure(Reply::raw_sse("hello there")).await, ErrorKind::BadResponse, "hello there");
     assert_failed(&failure(Reply::raw_sse("data: nonsense\n\n")).await, ErrorKind::BadResponse, "nonsense");
     assert_failed(&failure(Reply::raw_sse("data: {\"a\":1}\n\n")).await, ErrorKind::BadResponse, "{\"a\":1}");
@@ -272,6 +278,10 @@ async fn cut_streams() {
         let failed = failure(reply.end_after(at)).await;
         assert_failed(&failed, ErrorKind::Network, "in the middle of the answer");
     }
+    // No reason to stop, `[DONE]`, and then a connection that breaks.
+    let given_up = Reply::text("one two").without_finish();
+    let all = given_up.body("model-1").len();
+    assert_failed(&failure(given_up.cut_after(all)).await, ErrorKind::Network, "set `concurrent_calls = 1`");
 }
 
 #[tokio::test]

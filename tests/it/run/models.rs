@@ -138,6 +138,14 @@ fn an_unknown_reason_to_stop_is_kept_and_the_answer_counts() {
 }
 
 #[test]
+fn a_server_that_takes_no_notice_of_the_output_limit_is_named() {
+    let (env, ran) = against(Reply::text("hello").with_usage(100, 500_000));
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "hello\n"), "{ran}");
+    assert!(ran.stderr.contains("mock/any wrote 500,000 tokens where "), "{ran}");
+    nothing_lost(&env);
+}
+
+#[test]
 fn an_empty_answer_is_asked_again_and_then_ends_the_run() {
     let server = Server::start(|_, _| Reply::text(""));
     let env = served(&server);
@@ -147,6 +155,12 @@ fn an_empty_answer_is_asked_again_and_then_ends_the_run() {
     assert!(ran.stderr.contains("error: the model said nothing\n"), "{ran}");
     assert!(ran.stderr.contains("hint: another model may answer: agon run --resume"), "{ran}");
     nothing_lost(&env);
+    let (_, ran) = against(Reply::text("<think>The answer is 42."));
+    assert!(
+        ran.stderr
+            .contains("error: the model thought and then said nothing; its thinking ends: The answer is 42."),
+        "{ran}"
+    );
 }
 
 /// A first answer that cannot be used as it is; the second is given once the server has seen why.

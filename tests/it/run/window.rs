@@ -78,7 +78,12 @@ fn an_unknown_window_is_asked_of_the_server_and_stands_in_the_log() {
     let model = row(&entries(&env));
     assert_eq!((&model["context"], &model["max_output"]), (&json!(40_960), &json!(8_192)), "{model}");
     assert!(!ran.stderr.contains("window"), "{ran}");
-    assert_eq!(server.requests().len(), 1, "a model was asked once");
+    assert_eq!((server.requests().len(), &model["images"]), (1, &Value::Null), "a model was asked once");
+    let sees = json!({"data": [{"id": "any", "context_length": 40_960, "architecture": {"input_modalities": ["text", "image"]}}]});
+    let server = Server::start(|_, _| Reply::text("hello")).listing(sees);
+    let env = served(&server);
+    assert_eq!(env.run(&["run", "say hello"]).code, 0);
+    assert_eq!(row(&entries(&env))["images"], json!(true), "it is sent pictures and not their words");
 }
 
 #[test]

@@ -363,7 +363,7 @@ async fn no_forbidden_act_succeeds() {
         bench.folder(),
         &["tool_credentials", "shown_socket", "git_open", "host_open", "port_open", "outside_open"],
         async |root| {
-            let secrets = vec!["{,*/}{.env,.env.*}".to_owned()];
+            let secrets = vec![agon::protocol::spec::DeniedPath::of("{,*/}{.env,.env.*}")];
             let place = DockerPlace { root: root.to_owned(), secrets, ..bench.place() };
             let sandbox = DockerSandbox::open(bench.engine.clone(), settings.clone(), &place).await.unwrap();
             let sandbox: Arc<dyn Sandbox> = Arc::new(sandbox);

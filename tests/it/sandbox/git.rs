@@ -18,7 +18,7 @@ use super::worktree;
 use crate::cli::run::scripted;
 
 /// The user's git, with nothing but the repository's own settings.
-fn git(root: &Path, arguments: &[&str]) -> String {
+pub fn git(root: &Path, arguments: &[&str]) -> String {
     let mut git = Command::new("git");
     git.args(arguments).current_dir(root).env_clear().env("PATH", std::env::var_os("PATH").unwrap());
     git.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_EDITOR", "true").stdin(Stdio::null());
@@ -38,7 +38,7 @@ fn set(root: &Path) {
 }
 
 /// A repository with one commit; none where no call can change one here.
-async fn open() -> Option<Opened> {
+pub async fn open() -> Option<Opened> {
     if !can_be_had().await {
         return None;
     }
@@ -52,18 +52,18 @@ fn with_git(command: &str) -> Exec {
     Exec { opens: Opens::of(&[Need::Git]), ..exec(command) }
 }
 
-async fn run(opened: &Opened, command: &str) -> ExecEnd {
+pub async fn run(opened: &Opened, command: &str) -> ExecEnd {
     opened.run(with_git(command)).await
 }
 
-async fn works(opened: &Opened, command: &str) -> ExecEnd {
+pub async fn works(opened: &Opened, command: &str) -> ExecEnd {
     let end = run(opened, command).await;
     assert!(end.exit == Some(0) && !end.stderr.contains("[agon:"), "{command}: {end:?}");
     end
 }
 
 /// Every file of a folder but those of objects, with its content.
-fn all(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+pub fn all(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let (mut found, mut waiting) = (BTreeMap::new(), vec![folder.to_owned()]);
     while let Some(at) = waiting.pop() {
         for entry in fs::read_dir(at).unwrap().map(Result::unwrap) {
@@ -87,7 +87,7 @@ fn steering(git: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     all(git).into_iter().filter(|(path, _)| is_name(path)).collect()
 }
 
-fn clean(root: &Path) {
+pub fn clean(root: &Path) {
     let words = git(root, &["fsck", "--full", "--strict", "--no-dangling"]);
     assert!(words.trim().is_empty(), "{words}");
     let left = git(root, &["status", "--porcelain", "--ignored"]);

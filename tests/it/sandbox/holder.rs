@@ -167,12 +167,12 @@ fn where_copies_are_refused_each_call_mounts_for_itself() {
         assert!(std::env::var_os("AGON_NEEDS_LOCAL").is_none(), "{doctor:?}");
         return println!("skipped: {}", String::from_utf8_lossy(&doctor.stderr));
     }
-    assert!(told.contains("each call mounts everything for itself, because copies are refused"), "{told}");
+    assert!(told.contains("which is slower: a copy is refused"), "{told}");
     let ran = run("1", &["run", "go", "--yes", "--sandbox", "local"]);
     assert!(ran.status.success() && env.work().join("made").exists(), "{ran:?}");
     let more = run("100", &["doctor"]);
     let told = String::from_utf8_lossy(&more.stdout);
-    assert!(told.contains("each call copies the mounts of one process"), "{told}");
+    assert!(told.contains("each command starts from a prepared copy"), "{told}");
     let none = run("0", &["run", "go", "--yes", "--sandbox", "local"]);
     assert!(!none.status.success(), "the proof that is kept is of another machine: {none:?}");
 }

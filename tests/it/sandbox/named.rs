@@ -46,7 +46,7 @@ fn names_that_the_configuration_adds_are_kept_like_agons_own() {
 }
 
 #[test]
-fn both_lists_are_shown_with_their_sources_and_what_is_no_name_is_refused() {
+fn the_lists_are_shown_with_their_sources_and_what_is_no_name_is_refused() {
     let env = place(ADDED);
     let shown = env.run(&["config", "show"]).stdout;
     let (_, lists) = shown.split_once("names.protected").unwrap();
@@ -63,10 +63,13 @@ fn both_lists_are_shown_with_their_sources_and_what_is_no_name_is_refused() {
 #[test]
 fn an_untrusted_project_may_add_names() {
     let env = place("");
-    env.project("[names]\nprotected = [\"RULES.txt\"]\n[workspace]\nallow = [\"/\"]\n");
+    let names = "protected = [\"RULES.txt\"]\nexcept = [\".env.mine\"]\n";
+    env.project(&format!("[names]\n{names}[workspace]\nallow = [\"/\"]\n"));
     let ran = env.run(&["config", "show"]);
     assert!(ran.stdout.contains("RULES.txt") && !ran.stdout.contains("workspace.allow"), "{ran}");
     assert!(ran.stderr.contains("`workspace.allow`"), "{ran}");
+    // What is left out of the secret names opens files.
+    assert!(!ran.stdout.contains(".env.mine") && ran.stderr.contains("`names.except`"), "{ran}");
 }
 
 fn in_a_home(config: &str) -> Env {

@@ -56,6 +56,22 @@ async fn requests_on_one_connection_are_judged_one_by_one() {
     assert!(served.told("b.example:80").2.unwrap().contains("`--allow host:b.example`"));
 }
 
+/// Decoys hide no host's bytes.
+#[tokio::test]
+async fn what_goes_to_hosts_that_are_no_more_listed_is_counted() {
+    let served = Served::new(&[(Allow, "host:a.example")], false).await;
+    let (address, _hears) = server(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await;
+    served.net.name("a.example", &[&["203.0.113.7"]]);
+    served.net.place("203.0.113.7:80", address);
+    for decoy in 0..256 {
+        served.get(&format!("http://h{decoy}.example/")).await;
+    }
+    assert!(served.proxy.uses().len() == 256 && served.proxy.more().is_none());
+    assert!(served.get("http://a.example/").await.contains("200 OK"));
+    let more = served.proxy.more().unwrap();
+    assert!(more.contains("hosts beyond the first 256: ") && !more.contains(" 0 bytes sent"), "{more}");
+}
+
 #[tokio::test]
 async fn a_tunnel_carries_tls_for_its_host_and_nothing_else() {
     let served = Served::open().await;

@@ -31,11 +31,18 @@ async fn caches_keep_what_commands_add_for_the_session_and_the_users_own_stay_as
     }
     let first =
         call("cat ~/.npm/_cacache/old && echo new >~/.npm/_cacache/new && rm ~/.npm/_cacache/old && tool");
-    let second = call("cat ~/.npm/_cacache/new; ls ~/.npm/_cacache");
+    let second =
+        call("cat ~/.npm/_cacache/new; ls ~/.npm/_cacache; echo p >$PIP_CACHE_DIR/new; echo ${GOCACHE-none}");
+    let second = second + &call("cat $PIP_CACHE_DIR/*");
     let mut env = scripted(&format!("{first}{second}[[answer]]\nspark = \"solo\"\ntext = \"done\"\n"));
     let user = env.temporary().join("user");
     fs::create_dir_all(user.join(".npm/_cacache")).unwrap();
     fs::write(user.join(".npm/_cacache/old"), "old\n").unwrap();
+    // Where a variable puts a cache, if it is there.
+    let pip = env.temporary().join("elsewhere/pip");
+    fs::create_dir_all(&pip).unwrap();
+    fs::write(pip.join("old"), "of pip\n").unwrap();
+    env.set("PIP_CACHE_DIR", pip.to_str().unwrap()).set("GOCACHE", "/nowhere/go");
     // A program that was unpacked into the home finds what lies next to it.
     program(&user.join("opt/kit/bin/tool"), "#!/bin/sh\ncat \"${0%/bin/*}/lib/words\"\n");
     fs::create_dir(user.join("opt/kit/lib")).unwrap();
@@ -45,7 +52,8 @@ async fn caches_keep_what_commands_add_for_the_session_and_the_users_own_stay_as
     let ran = env.run(&["run", "go", "--yes", "--sandbox", "local"]);
     let log = crate::cli::run::log(&env);
     assert!(log.contains("stdout:\\nold\\nfrom the kit\\n"), "{ran} {log}");
-    assert!(log.contains("stdout:\\nnew\\nnew\\n"), "{ran} {log}");
+    assert!(log.contains("stdout:\\nnew\\nnew\\nnone\\n"), "{ran} {log}");
+    assert!(log.contains("stdout:\\np\\nof pip\\n") && !pip.join("new").exists(), "{ran} {log}");
     let left: Vec<_> =
         fs::read_dir(user.join(".npm/_cacache")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["old"]);
@@ -127,7 +135,7 @@ async fn a_key_that_git_tracks_can_be_read_as_long_as_it_is_the_tracked_one() {
         for name in ["test.key", "changed.key", "own.key", ".env.example"] {
             fs::write(root.join(name), format!("of {name}\n")).unwrap();
         }
-        for arguments in [&["init", "-q"][..], &["add", "test.key", "changed.key", ".env.example"]] {
+        for arguments in [&["init", "-q"][..], &["add", "test.key", "changed.key"]] {
             assert!(Command::new("git").args(arguments).current_dir(root).status().unwrap().success());
         }
         fs::write(root.join("changed.key"), "a real one\n").unwrap();

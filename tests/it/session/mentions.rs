@@ -5,7 +5,7 @@ use agon::protocol::effect::{Effect, OutcomeBody};
 use agon::protocol::effect::{MentionContext, MentionOrder};
 use agon::protocol::event::*;
 use agon::protocol::message::Request;
-use agon::protocol::spec::{Action, Rule};
+use agon::protocol::spec::{Action, DeniedPath, Rule};
 use agon::session::Session;
 use serde_json::json;
 
@@ -106,7 +106,7 @@ fn whoever_reads_is_told_what_the_policy_denies() {
     world.prompt("see @a");
     let (_, _, effect) = reading(&world);
     let Effect::Mention { context: MentionContext { denied, .. }, .. } = effect else { panic!() };
-    assert_eq!(denied, [".env", "**"]);
+    assert_eq!(denied, [".env", "**"].map(DeniedPath::of));
 }
 
 #[test]
@@ -208,6 +208,6 @@ fn a_strangers_mention_answers_no_rule_that_asks() {
         active_ms: 0,
         foreign: true,
     }));
-    assert_eq!(denied(&foreign), ["private/*"]);
+    assert_eq!(denied(&foreign), [DeniedPath::of("private/*")]);
     foreign.check();
 }

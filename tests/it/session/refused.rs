@@ -53,6 +53,18 @@ fn a_refused_parameter_is_left_out_for_the_rest_of_the_session() {
 }
 
 #[test]
+fn a_model_that_cannot_call_tools_is_asked_without_and_offered_none_for_the_rest_of_the_session() {
+    let mut world = warm();
+    assert!(!world.model().2.tools.is_empty());
+    refuses(&mut world, &["tools"]);
+    assert!(world.model().2.tools.is_empty());
+    world.model_says(text("done"));
+    world.prompt("and this");
+    assert!(world.model().2.tools.is_empty());
+    world.check();
+}
+
+#[test]
 fn a_role_says_the_effort_before_its_persona_and_the_persona_before_the_session() {
     for (role, persona, session, asked) in [
         (None, None, None, None),

@@ -11,7 +11,13 @@ use super::kit::*;
 use crate::support::world::*;
 
 fn small(context: u64) -> World {
+    crowded(context, 0)
+}
+
+/// A window of which the tools take about this many bytes.
+fn crowded(context: u64, bytes: usize) -> World {
     let mut spec = spec();
+    spec.tools[0].description += &"x".repeat(bytes);
     spec.policy = allow_all();
     spec.tools.iter_mut().for_each(|tool| tool.output_cap = 64 * 1024);
     spec.models.iter_mut().for_each(|model| (model.context, model.max_output) = (context, 500));
@@ -22,7 +28,10 @@ fn small(context: u64) -> World {
 
 fn cap_of(world: &mut World, calls_made: usize) -> u32 {
     let list: Vec<_> = (0..calls_made).map(|n| ("look", json!({"path": format!("f{n}")}))).collect();
-    world.model_says(calls(&list));
+    let mut reply = calls(&list);
+    // What a token is in bytes is not learnt from it.
+    reply.usage.estimated = true;
+    world.model_says(reply);
     prepared(world, 0);
     match call_of(world, 0).2 {
         Effect::Tool { context, .. } => context.output_cap,
@@ -38,6 +47,8 @@ fn a_result_may_fill_a_quarter_of_the_window_and_all_of_a_step_one_half() {
     assert_eq!(cap_of(&mut small(8_000), 2), one);
     assert_eq!(cap_of(&mut small(8_000), 4), one / 2);
     assert_eq!(cap_of(&mut small(1_000), 10), 1024, "something is always shown");
+    let left = cap_of(&mut crowded(8_000, one as usize * 2), 1);
+    assert!((1_024..one).contains(&left), "three results fit next to the tools: {left} of {one}");
 }
 
 #[test]

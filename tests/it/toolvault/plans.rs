@@ -50,7 +50,7 @@ async fn what_was_prepared_is_run_once_and_prepared_again_when_something_changed
     assert_eq!(run(&bench, &call, &plan).await, r#"{"a":1} as prepared 2"#);
     let changes: [fn(&mut ToolCall); 3] = [
         |call| call.timeout_ms = 1,
-        |call| call.denied = vec!["*.pem".to_owned()],
+        |call| call.denied = vec![agon::protocol::spec::DeniedPath::of("*.pem")],
         |call| call.place = Some("reviewer".to_owned()),
     ];
     for change in changes {

@@ -13,7 +13,7 @@ use super::super::plan::{Mount, MountKind};
 use super::super::{LocalSandbox, tmp};
 use super::place::GitPlace;
 use super::scan::{self, Change, Layer, Mark};
-use super::{keep, settings};
+use super::{gone, keep, settings};
 use crate::ports::{Exec, ExecEnd, Live, Opens};
 use crate::protocol::text::names_shown;
 
@@ -23,6 +23,10 @@ const OWN_MS: u64 = 60_000;
 const TAKING_OVER_MS: u64 = 15_000;
 /// Ends what no later call could continue.
 const ABORT: &str = "git rebase --abort || git am --abort || git cherry-pick --abort || git revert --abort";
+
+/// Why a pack that git made is an error where something in it is needed.
+const PACKED: &str = "git wrote a pack, which agon does not take over; leave out `git gc`, `git repack` and files above \
+                      `core.bigFileThreshold` (512 MiB)";
 
 /// A repository with the layer that one call writes to.
 struct GitCall {
@@ -105,7 +109,7 @@ impl LocalSandbox {
             true => Err("it was stopped".to_owned()),
             false => {
                 lines = self.abort(&git, &mounts).await;
-                self.take_over(&git).await
+                self.take_over(&git, &end.stdout).await
             }
         };
         match taken_over {
@@ -138,14 +142,24 @@ impl LocalSandbox {
         vec![format!("{what} stopped before its end and {how}: it cannot be continued in a later call")]
     }
 
-    async fn take_over(&self, git: &Arc<GitCall>) -> Result<Vec<String>, String> {
+    async fn take_over(&self, git: &Arc<GitCall>, said: &str) -> Result<Vec<String>, String> {
         let call = Arc::clone(git);
-        let layer = blocking(move || {
+        let (layer, removed) = blocking(move || {
             let layer = call.sorted()?;
+            let removed = gone::removed(&call.place, &layer)?;
             keep::objects(&call.place, &call.upper(), &layer)?;
-            Ok(layer)
+            Ok((layer, removed))
         })
         .await?;
+        // Git says which branch it has deleted.
+        let is_said = |(name, object): &(&String, &String)| {
+            let (name, object) = (name.splitn(3, '/').last(), object.get(..7));
+            let names =
+                |line: &str| name.zip(object).is_some_and(|(a, b)| line.contains(a) && line.contains(b));
+            name == Some("stash") || said.lines().any(names)
+        };
+        let removed = removed.iter().filter(|one| !is_said(one)).take(8);
+        let removed: Vec<String> = removed.map(|(name, object)| format!("{name} (was {object})")).collect();
         let index = match layer.files.get(&git.place.own.join("index")) {
             Some(Change::Write(bytes)) => Some(self.shared(bytes)?),
             _ => None,
@@ -158,18 +172,22 @@ impl LocalSandbox {
             let exec = own(command);
             let end = self.run(exec, (Vec::new(), None), &(), &CancellationToken::new()).await?;
             if end.exit != Some(0) {
-                return Err(format!(
-                    "objects are missing: {}",
-                    end.stderr.lines().next().unwrap_or_default()
-                ));
+                return Err(match layer.dropped.iter().any(|name| name.starts_with("objects/pack")) {
+                    true => PACKED.to_owned(),
+                    false => {
+                        format!("objects are missing: {}", end.stderr.lines().next().unwrap_or_default())
+                    }
+                });
             }
         }
         let call = Arc::clone(git);
         blocking(move || {
             keep::names(&call.place, &call.upper(), &layer, &call.before)?;
             let dropped = names_shown(layer.dropped.iter().map(|name| format!(".git/{name}")).take(8));
-            let line = format!("agon does not take over: {dropped}");
-            Ok(if layer.dropped.is_empty() { Vec::new() } else { vec![line] })
+            let dropped = (!layer.dropped.is_empty()).then(|| format!("agon does not take over: {dropped}"));
+            let removed =
+                (!removed.is_empty()).then(|| format!("removed in the repository: {}", removed.join(", ")));
+            Ok(dropped.into_iter().chain(removed).collect())
         })
         .await
     }

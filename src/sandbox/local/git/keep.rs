@@ -41,22 +41,22 @@ pub fn objects(place: &GitPlace, upper: &Path, layer: &Layer) -> Result<(), Stri
 
 fn object(hash: HashKind, source: &Path, target: &Path, path: &Path) -> Result<(), String> {
     let mut file = scan::open(source).map_err(|error| at(path, &error))?;
-    let name: String = path.iter().skip(1).map(|part| part.to_string_lossy()).collect();
+    let is_of_lfs = path.starts_with(scan::LFS);
+    let before_name = if is_of_lfs { 4 } else { 1 };
+    let name: String = path.iter().skip(before_name).map(|part| part.to_string_lossy()).collect();
     // What is larger has another digest, and is refused by that.
-    let inflated = ZlibDecoder::new(BufReader::new(&mut file)).take(MOST_OBJECT);
+    let inflated = || ZlibDecoder::new(BufReader::new(&file)).take(MOST_OBJECT);
     let found = match hash {
-        HashKind::Sha1 => hashed::<Sha1>(inflated),
-        HashKind::Sha256 => hashed::<Sha256>(inflated),
+        _ if is_of_lfs => hashed::<Sha256>((&file).take(MOST_OBJECT)),
+        HashKind::Sha1 => hashed::<Sha1>(inflated()),
+        HashKind::Sha256 => hashed::<Sha256>(inflated()),
     };
     if found.ok() != Some(name) {
         return Err(format!("`.git/{}` is not the object that its name says", path.display()));
     }
     let mut copy = || {
         let folder = target.parent().unwrap_or(target);
-        match fs::create_dir(folder) {
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
-        }
+        fs::create_dir_all(folder)?;
         // Git clears such names away, should this be cut off.
         let mut new = tempfile::Builder::new().prefix("tmp_obj_").tempfile_in(folder)?;
         file.rewind()?;

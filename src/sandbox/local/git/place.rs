@@ -37,6 +37,19 @@ pub struct GitPlace {
     pub hash: HashKind,
 }
 
+/// Why there is no git in a clone that was made with `--shared` or `--reference`.
+const BORROWS: &str = "its objects are borrowed from a folder that commands do not see; `git repack -a -d` outside, and then \
+                       removing `.git/objects/info/alternates`, makes it whole";
+
+/// Whether objects are in a folder outside of the workspace.
+fn borrows(common: &Path, root: &Path) -> bool {
+    let objects = common.join("objects");
+    let named = small_text(&objects.join("info/alternates")).unwrap_or_default();
+    let is_outside =
+        |line: &str| !fs::canonicalize(objects.join(line)).is_ok_and(|path| path.starts_with(root));
+    named.lines().filter(|line| !line.is_empty()).any(is_outside)
+}
+
 fn not_a_top_folder(root: &Path) -> String {
     match root.ancestors().skip(1).find(|above| above.join(".git").exists()) {
         None => NO_REPOSITORY.to_owned(),
@@ -61,6 +74,10 @@ impl GitPlace {
             }
             _ => return Err(not_a_top_folder(root)),
         };
+        let is_shown = repository::outside(root, apart, home).filter(|shown| *shown != common).is_some();
+        if !is_shown && borrows(&common, root) {
+            return Err(BORROWS.to_owned());
+        }
         let is_folder = |path: PathBuf| fs::symlink_metadata(path).is_ok_and(|data| data.is_dir());
         if !["objects", "refs"].iter().all(|name| is_folder(common.join(name))) {
             return Err("`.git` has no `objects` and `refs` of its own".to_owned());

@@ -14,7 +14,7 @@ pub fn is_name(name: &str) -> bool {
             && !part.contains("@{")
             && !part.contains(odd)
     };
-    name.starts_with("refs/") && name.split('/').count() > 1 && name.split('/').all(is_part)
+    name.starts_with("refs/") && name.split('/').all(is_part)
 }
 
 /// The object that a line names first.
@@ -34,8 +34,8 @@ pub fn symbolic(text: &str) -> Option<&str> {
     is_name(name).then_some(name)
 }
 
-/// The objects that packed references name, where all of them are well formed.
-pub fn packed(text: &str, hash: HashKind) -> Option<Vec<String>> {
+/// Packed references with the objects that they name, where all of them are well formed.
+pub fn packed(text: &str, hash: HashKind) -> Option<Vec<(String, String)>> {
     let mut found = Vec::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let peeled = line.strip_prefix('^');
@@ -43,7 +43,9 @@ pub fn packed(text: &str, hash: HashKind) -> Option<Vec<String>> {
         let rest = &peeled.unwrap_or(line)[name.len()..];
         match (peeled, rest.strip_prefix(' ')) {
             (Some(_), None) if rest.is_empty() => {}
-            (None, Some(reference)) if is_name(reference) => found.push(name.to_owned()),
+            (None, Some(reference)) if is_name(reference) => {
+                found.push((reference.to_owned(), name.to_owned()));
+            }
             _ => return None,
         }
     }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use super::super::super::git_index;
 use super::place::{GitPlace, UNFINISHED};
 use super::refs;
+use crate::protocol::text::name_shown;
 
 /// Most bytes of a file that is no object: of one that lists what there is, of a log, and of any other.
 const MOST_LIST: u64 = 512 * 1024 * 1024;
@@ -25,6 +26,9 @@ const TEXTS: [&str; 5] = ["COMMIT_EDITMSG", "FETCH_HEAD", "MERGE_MODE", "MERGE_M
 /// What git leaves there and does not need.
 const LEFTOVERS: [&str; 6] =
     ["MERGE_RR", "TAG_EDITMSG", "gc.log", "gc.pid", "objects/maintenance.lock", "rr-cache"];
+
+/// Where git-lfs keeps what its pointers stand for.
+pub const LFS: &str = "lfs";
 
 /// What a path in a repository's folder is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +123,13 @@ fn kind(path: &Path, place: &GitPlace) -> Kind {
         ["refs", _, ..] if refs::is_name(text) => Kind::Reference,
         ["logs", "refs", _, ..] if text.strip_prefix("logs/").is_some_and(refs::is_name) => Kind::Log,
         ["objects", "info", name] if name.starts_with("commit-graph") => Kind::Leftover,
+        [LFS, "objects", one, two, name] if is_hex(name, 64) => {
+            match [one, two] == [&&name[..2], &&name[2..4]] {
+                true => Kind::Object,
+                false => Kind::Foreign,
+            }
+        }
+        [LFS, ..] => Kind::Leftover,
         ["objects", folder, name] if is_hex(folder, 2) => match name.len() {
             38 | 62 if is_hex(name, name.len()) => Kind::Object,
             _ if name.starts_with("tmp_obj_") => Kind::Leftover,
@@ -152,7 +163,11 @@ fn is_way(path: &Path, place: &GitPlace) -> bool {
         let parts: Vec<&str> = text.split('/').collect();
         matches!(
             parts.as_slice(),
-            [""] | ["objects" | "refs" | "logs"] | ["objects", _] | ["refs", _, ..] | ["logs", "refs", ..]
+            [""] | ["objects" | "refs" | "logs" | LFS]
+                | ["objects", _]
+                | ["refs", _, ..]
+                | ["logs", "refs", ..]
+                | [LFS, "objects", ..]
         )
     });
     leads || place.own.starts_with(path) || place.own.join("logs") == path
@@ -293,10 +308,22 @@ impl Layer {
         let text = || std::str::from_utf8(bytes).map_err(|_| odd());
         match sort {
             Kind::Index => {
-                git_index::staged(bytes, place.hash.bytes()).map(|_| Vec::new()).map_err(str::to_owned)
+                let hidden = hidden(bytes, place)?;
+                let before = read(&place.common.join(path), MOST_LIST).unwrap_or_default();
+                let before = self::hidden(&before, place).unwrap_or_default();
+                match hidden.difference(&before).next() {
+                    None => Ok(Vec::new()),
+                    Some(name) => {
+                        let name = String::from_utf8_lossy(name);
+                        Err(format!("changes of `{}` would be hidden from the user", name_shown(&name)))
+                    }
+                }
             }
             Kind::Text => Ok(Vec::new()),
-            Kind::Packed => refs::packed(text()?, place.hash).ok_or_else(odd),
+            Kind::Packed => {
+                let named = refs::packed(text()?, place.hash).ok_or_else(odd)?;
+                Ok(named.into_iter().map(|(_, object)| object).collect())
+            }
             _ => {
                 let may_be_symbolic = sort == Kind::Head || path.ends_with("HEAD") && sort == Kind::Reference;
                 if may_be_symbolic && refs::symbolic(text()?).is_some() {
@@ -308,6 +335,18 @@ impl Layer {
             }
         }
     }
+}
+
+/// The names of an index that git looks for no change of. In a sparse checkout some are left out by themselves.
+fn hidden(index: &[u8], place: &GitPlace) -> Result<BTreeSet<Vec<u8>>, String> {
+    let is_sparse = place.common.join(&place.own).join("info/sparse-checkout").exists();
+    let mut names = BTreeSet::new();
+    git_index::entries(index, place.hash.bytes(), &mut |entry| {
+        if entry.is_assumed || (entry.is_skipped && !is_sparse) {
+            names.insert(entry.name.to_vec());
+        }
+    })?;
+    Ok(names)
 }
 
 fn is_same(one: &Path, other: &Path) -> bool {
@@ -323,6 +362,11 @@ pub fn open(path: &Path) -> std::io::Result<File> {
         true => Ok(file),
         false => Err(std::io::Error::other("it is no ordinary file")),
     }
+}
+
+/// The whole content of an index or of packed references.
+pub fn read_list(path: &Path) -> std::io::Result<Vec<u8>> {
+    read(path, MOST_LIST)
 }
 
 /// The whole content of a log.

@@ -1,21 +1,29 @@
-//! What git knows of the user inside: name, address and a few habits, and what is off there for every repository.
+//! What git knows of the user inside: name, address, hooks and a few habits, and what is off there for every repository.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::host_files;
+
 /// How long git may take: one of a repository's files may be a pipe, which git waits for without end.
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// The user's settings that are known inside. None starts a program.
+/// The user's settings that are known inside. None starts a program but the filters of git-lfs.
 const KNOWN: &str = "^(user\\.(name|email)|init\\.defaultbranch|core\\.(autocrlf|eol)|pull\\.(rebase|ff)|\
-                     merge\\.conflictstyle|core\\.excludesfile)$";
+                     merge\\.conflictstyle|core\\.(excludesfile|hookspath)|\
+                     filter\\..*\\.(clean|smudge|process|required))$";
 
 /// Names the file that says what git ignores everywhere; a copy of it is known.
 const EXCLUDES: &str = "core.excludesfile";
+/// Names the folder of the user's hooks; a copy of it is known.
+const HOOKS: &str = "core.hookspath";
+/// The largest hook that is copied.
+const MOST_HOOK: u64 = 1024 * 1024;
 
 /// Settings of every call, whatever a repository says. Signing needs keys that are not there; what runs behind the back
 /// of a command, keeps part of the index elsewhere, packs, or writes configuration is not taken over.
@@ -39,7 +47,8 @@ pub fn program(path: Option<&OsString>, workspace: &Path) -> Option<PathBuf> {
     folders.map(|folder| folder.join("git")).find(|program| program.is_file())
 }
 
-/// Writes the settings into `folder`, which is seen as `seen_at`, and names them in the environment.
+/// Writes the settings into `folder`, which is seen as `seen_at` and can be written by no command, and names them in the
+/// environment.
 pub fn write(workspace: &Path, folder: &Path, seen_at: &Path, environment: &mut BTreeMap<String, OsString>) {
     let settings = program(environment.get("PATH"), workspace).and_then(|git| of_the_user(&git, workspace));
     let mut settings = settings.unwrap_or_default();
@@ -48,18 +57,28 @@ pub fn write(workspace: &Path, folder: &Path, seen_at: &Path, environment: &mut 
     }
     let mut text = String::new();
     for (name, value) in &settings {
-        let value = match name.as_str() {
+        let (section, key) = name.rsplit_once('.').unwrap_or((name, ""));
+        let (key, value) = match name.as_str() {
             // What the user never wants added is not added here either.
-            EXCLUDES => excluded(value, (workspace, folder), seen_at),
-            _ => Some(value.clone()),
+            EXCLUDES => (key, excluded(value, (workspace, folder), seen_at)),
+            HOOKS => (key, hooks(value, folder, seen_at)),
+            // Without its program, which may need keys, git must refuse what goes through it.
+            _ if section.starts_with("filter.") && !value.starts_with("git-lfs ") => {
+                ("required", Some("true".to_owned()))
+            }
+            _ => (key, Some(value.clone())),
         };
-        if let (Some(value), Some((section, key))) = (value, name.rsplit_once('.')) {
-            let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-            text.push_str(&format!("[{section}]\n\t{key} = \"{value}\"\n"));
-        }
+        let Some(value) = value else { continue };
+        let quoted = |text: &str| {
+            format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
+        };
+        let section = section
+            .split_once('.')
+            .map_or_else(|| section.to_owned(), |(section, of)| format!("{section} {}", quoted(of)));
+        text.push_str(&format!("[{section}]\n\t{key} = {}\n", quoted(&value)));
     }
-    if fs::write(folder.join(".gitconfig"), text).is_ok() {
-        environment.insert("GIT_CONFIG_GLOBAL".to_owned(), seen_at.join(".gitconfig").into_os_string());
+    if fs::write(folder.join("config"), text).is_ok() {
+        environment.insert("GIT_CONFIG_GLOBAL".to_owned(), seen_at.join("config").into_os_string());
     }
     environment.insert("GIT_CONFIG_COUNT".to_owned(), FORCED.len().to_string().into());
     for (i, (name, value)) in FORCED.iter().enumerate() {
@@ -97,16 +116,40 @@ fn of_the_user(git: &Path, workspace: &Path) -> Option<Vec<(String, String)>> {
     Some(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 
+/// The path that a setting names.
+fn of_home(named: &str) -> Option<PathBuf> {
+    match named.strip_prefix("~/") {
+        Some(under) => Some(PathBuf::from(std::env::var_os("HOME")?).join(under)),
+        None => Some(PathBuf::from(named)),
+    }
+}
+
 /// A copy of the file that says what git ignores everywhere. The folder that holds the place of an absent `.agon` is no
 /// file of the user's, which `stash -u` and `clean` would take away.
 fn excluded(named: &str, (workspace, folder): (&Path, &Path), seen_at: &Path) -> Option<String> {
-    const NAME: &str = ".gitignore-of-the-user";
-    let file = match named.strip_prefix("~/") {
-        Some(beneath) => PathBuf::from(std::env::var_os("HOME")?).join(beneath),
-        None => PathBuf::from(named),
-    };
-    let users = crate::host_files::text(&file, 64 * 1024).unwrap_or_default();
+    let users = host_files::text(&of_home(named)?, 64 * 1024).unwrap_or_default();
     let held = if workspace.join(".agon").exists() { "" } else { "\n/.agon/\n" };
-    fs::write(folder.join(NAME), format!("{users}{held}")).ok()?;
-    seen_at.join(NAME).to_str().map(str::to_owned)
+    fs::write(folder.join("ignore"), format!("{users}{held}")).ok()?;
+    seen_at.join("ignore").to_str().map(str::to_owned)
+}
+
+/// A copy of the hooks that run in every repository of the user's. A path in the repository is its own.
+fn hooks(named: &str, folder: &Path, seen_at: &Path) -> Option<String> {
+    let hooks = of_home(named)?;
+    if !hooks.is_absolute() {
+        return Some(named.to_owned());
+    }
+    let copies = folder.join("hooks");
+    fs::create_dir_all(&copies).ok()?;
+    let is_run =
+        |path: &Path| fs::metadata(path).is_ok_and(|data| data.is_file() && data.mode() & 0o111 != 0);
+    for entry in fs::read_dir(hooks).into_iter().flatten().flatten().filter(|entry| is_run(&entry.path())) {
+        let text = host_files::head(&entry.path(), MOST_HOOK + 1);
+        // One that cannot be copied fails, for left out it would be no check any more.
+        let text = text.filter(|text| text.len() as u64 <= MOST_HOOK).unwrap_or(b"#!/bin/false\n".to_vec());
+        let copy = copies.join(entry.file_name());
+        fs::write(&copy, text).ok()?;
+        fs::set_permissions(copy, fs::Permissions::from_mode(0o755)).ok()?;
+    }
+    seen_at.join("hooks").to_str().map(str::to_owned)
 }

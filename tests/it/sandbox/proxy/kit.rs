@@ -6,8 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use agon::protocol::spec::Action;
 use agon::protocol::host::Target;
+use agon::protocol::spec::Action;
 use agon::sandbox::proxy::judge::HostRules;
 use agon::sandbox::proxy::upstream::Upstream;
 use agon::sandbox::proxy::{Asker, Proxy, Wire};

@@ -14,7 +14,7 @@ pub fn refusal(host: &str, body: &Value) -> Option<(u16, Value)> {
         "deepseek" => deepseek(body, &messages),
         "xai" => unknown_field(body),
         "gemini" => unsigned(&messages, "extra_content").map(gemini),
-        "ollama" => None,
+        "ollama" | "github-copilot" => None,
         "lmstudio" => template(&messages).or_else(|| lmstudio(body)),
         _ => template(&messages),
     }
