@@ -66,7 +66,7 @@ fn no_command_writes_a_line_that_passes_for_agons_own() {
         let ends =
             entries(&log(&env)).into_iter().flat_map(|entry| entry["events"].as_array().unwrap().clone());
         let end = ends.into_iter().find(|event| event["kind"] == "tool_resolved").unwrap();
-        let content = end["data"]["content"].as_str().unwrap();
+        let content = end["data"]["body"]["content"].as_str().unwrap();
         let (above, below) = content.split_once("\nstdout:\n").unwrap();
         assert!(
             above.contains("\n[agon: the workspace cannot be changed") && !above.contains("allowed]"),

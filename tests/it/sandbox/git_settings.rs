@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use agon::ports::{Opens, Sandbox};
+use agon::ports::Sandbox;
 use agon::protocol::need::Need;
 use agon::sandbox::LocalSandbox;
 use tokio_util::sync::CancellationToken;
@@ -85,7 +85,7 @@ async fn what_would_hide_changes_and_what_git_cannot_read_is_refused_in_words() 
     let why = sandbox.cannot_open(&[Need::Git]).unwrap();
     assert!(why.contains("its objects are borrowed"), "{why}");
     let end = sandbox.exec(exec("git log"), &Heard::default(), &CancellationToken::new()).await.unwrap();
-    assert!(end.stderr.contains("its objects are borrowed"), "{end:?}");
+    assert!(end.said().contains("its objects are borrowed"), "{end:?}");
     fs::remove_dir_all(lone).unwrap();
 }
 
