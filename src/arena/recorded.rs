@@ -45,10 +45,14 @@ impl Recorded {
         self.broken = self.session.apply(entry).err().or(self.broken.take());
     }
 
-    /// Time between the entries of a turn counts, but for the gaps in which no process ran.
+    /// Time between the entries of a turn counts, but for the gaps in which no process ran, and for those that are longer
+    /// than the whole limit: the turn would have ended, so that the clock was set or the machine slept.
     fn count(&mut self, entry: &Entry) {
         use ArenaEvent as E;
+        let limit = self.session.spec().and_then(|spec| spec.limits.max_seconds);
+        let longest = limit.map_or(u64::MAX, |seconds| seconds.saturating_mul(1_000_000));
         let gap = entry.at.saturating_sub(self.last.unwrap_or(entry.at));
+        let gap = Some(gap).filter(|gap| *gap <= longest).unwrap_or_default();
         match entry.fact() {
             None => return,
             Some(E::PromptGiven(_)) if !entry.is_void() => self.active = 0,

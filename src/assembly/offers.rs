@@ -16,7 +16,7 @@ use crate::config::{Config, ConfigError, Connection, ModelName};
 use crate::ports::{OfferedModel, Provider};
 use crate::protocol::event::{ErrorKind, ModelFailed, ModelReply};
 use crate::protocol::message::{Message, Params, Part, Pictures, Request, Role, Structured, ToolDecl};
-use crate::protocol::spec::Price;
+use crate::protocol::spec::{Price, TOOLS};
 
 /// How long a hosted service may take to list its models, and a server on this machine.
 const PATIENCE: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(2));
@@ -253,8 +253,10 @@ pub async fn try_model(config: &Config, name: &ModelName) -> Result<Trial, WireE
     };
     let begun = Instant::now();
     let mut reply = call(&*server, &request).await;
+    // A model that cannot call tools only talks: that is for the user to know before it is written down.
     while let Err(failed) = &reply
         && failed.refused.iter().any(|name| !request.params.without.contains(name))
+        && !failed.refused.iter().any(|name| name == TOOLS)
     {
         request.params.without.extend(failed.refused.clone());
         reply = call(&*server, &request).await;

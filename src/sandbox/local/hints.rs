@@ -60,9 +60,11 @@ pub fn of_limits(end: &ExecEnd, command: &str, root: &Path) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if lines().any(|line| line.contains("ermission denied")) && is_of_another_user(root) {
+    let is_refused_to =
+        |line: &str| line.contains("ermission denied") || line.contains("insufficient permission");
+    if lines().any(is_refused_to) && is_of_another_user(root) {
         words.push(
-            "files of other users cannot be changed from a sandbox, by root neither: start agon as the user that owns this \
+            "files of other users cannot be changed from a sandbox, not even by root: start agon as the user that owns this \
              folder"
                 .to_owned(),
         );

@@ -96,7 +96,10 @@ fn at_level_edits_a_file_is_put_back_without_a_question_where_nobody_else_change
     let restore = call("bash", "command = \"git restore a\"");
     let done = "[[answer]]\nspark = \"solo\"\ntext = \"ran\"\n";
     let change = call("bash", "command = \"echo three >a\"");
-    for (script, code) in [(edit.clone() + &restore, 0), (edit + &change + &restore, 4)] {
+    let reads = change.clone() + &call("read_file", "path = \"a\"");
+    for (script, code) in
+        [(edit.clone() + &restore, 0), (edit + &change + &restore, 4), (reads + &restore, 4)]
+    {
         let env = scripted(&(script + done));
         if !is_local(&env) {
             return;

@@ -168,6 +168,14 @@ fn a_model_is_tried_before_it_is_written_down() {
         "{failed}"
     );
     assert_eq!(std::fs::read_to_string(env.home().join("config.toml")).unwrap(), after);
+    let talker = Server::start(|request, _| match request.get("tools") {
+        Some(_) => {
+            Reply::status(400, &json!({"error": {"message": "any does not support tools"}}).to_string())
+        }
+        None => Reply::text("ready"),
+    });
+    let talks = served(&talker).run(&["init", "-m", "mock/any"]);
+    assert!(talks.code == 2 && talks.stderr.contains("use a model that can call tools"), "{talks}");
     let unattended = env.run(&["init"]);
     assert!(
         unattended.code == 2 && unattended.stderr.contains("agon init -m PROVIDER/MODEL"),

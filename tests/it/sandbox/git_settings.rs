@@ -3,15 +3,19 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use agon::ports::Sandbox;
+use agon::ports::{RunContext, Sandbox};
+use agon::protocol::event::{PathBase, PrepareResult, ToolStatus};
 use agon::protocol::need::Need;
 use agon::sandbox::LocalSandbox;
+use agon::toolvault::{Plans, ToolVault};
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::contract::{Heard, exec};
 use super::git::{all, clean, git, open, run, works};
 use super::local::{can_be_had, options};
 use crate::cli::run::scripted;
+use crate::support::tool_call;
 
 /// A stand-in that keeps what it is given as git-lfs does.
 const LFS: &str = "#!/bin/sh\ncat >/tmp/it; sum=$(sha256sum </tmp/it | cut -c1-64)\n\
@@ -110,4 +114,24 @@ async fn the_branch_that_is_checked_out_stays_and_others_that_are_gone_are_named
     );
     assert!(end.stderr.contains(&was) && !end.stderr.contains("gone (was"), "{end:?}");
     clean(root);
+}
+
+#[tokio::test]
+async fn what_was_saved_before_a_restore_runs_is_not_thrown_away() {
+    let Some(opened) = open().await else { return };
+    let (vault, plans, cancel) = (ToolVault::builtin().unwrap(), Plans::default(), CancellationToken::new());
+    for (saved, status, left) in
+        [("edited\n", ToolStatus::Ok, "one\n"), ("a person's\n", ToolStatus::Failed, "a person's\n")]
+    {
+        opened.put("a", "edited\n");
+        let seen = PathBase { path: "a".to_owned(), sha256: opened.sandbox.files().digest("a").unwrap() };
+        let call = tool_call("bash", json!({"command": "git restore a"}), &[seen]);
+        let prepared = vault.prepare(&call, &*opened.sandbox, &plans).await.result;
+        let PrepareResult::Ready(plan) = prepared else { panic!("{prepared:?}") };
+        opened.put("a", saved);
+        let context = RunContext { sandbox: &*opened.sandbox, hosts: &[], live: &(), cancel: &cancel };
+        let end = vault.run(&call, &plan.digest, &plans, context).await;
+        assert_eq!(end.status, status, "{end:?}");
+        assert_eq!(fs::read_to_string(opened.root.join("a")).unwrap(), left, "{end:?}");
+    }
 }

@@ -180,6 +180,27 @@ fn seconds_end_the_turn_and_what_runs_is_told_to_stop() {
 }
 
 #[test]
+fn a_clock_that_is_set_costs_a_turn_none_of_its_time() {
+    let mut world = limited(|limits| limits.max_seconds = Some(60));
+    world.prompt("do it");
+    world.model_says(calls(&[("look", json!({}))]));
+    prepared(&mut world, 0);
+    let active = |later: [u64; 2]| {
+        let mut recorded = agon::arena::Recorded::default();
+        let last = world.log.len() - 2;
+        for (nth, entry) in world.log.iter().enumerate() {
+            let mut entry = Entry::clone(entry);
+            entry.at = if nth < last { entry.at } else { later[nth - last] * 1_000_000 };
+            recorded.apply(&Arc::new(entry));
+        }
+        (recorded.active_ms() + 500) / 1000
+    };
+    assert_eq!(active([11, 31]), 30, "as long as the turn took");
+    assert_eq!(active([86_400, 86_410]), 10, "a day forward");
+    assert_eq!(active([11, 0]), 10, "and back");
+}
+
+#[test]
 fn going_in_circles_is_warned_of_once_and_then_ends() {
     let mut world = limited(|_| {});
     world.prompt("do it");
