@@ -222,12 +222,13 @@ impl Config {
             Trust::Trusted | Trust::Nothing => (project, Vec::new()),
         };
         warnings.extend(dropped);
-        layer.cover(project);
+        layer.cover(project.clone());
         for (name, key) in VARIABLES {
             if let Some(text) = environment.get(name) {
                 set_checked(&mut layer, key, value_of(key, text), Source::Environment(name), text)?;
             }
         }
+        trust::keep_level(&project, &mut layer);
         for set in overrides {
             let shown = set.value.as_str().map_or_else(|| set.value.to_string(), str::to_owned);
             set_checked(&mut layer, set.key, set.value.clone(), Source::Flag(set.flag), &shown)?;

@@ -52,12 +52,15 @@ impl Live for () {
     fn push(&self, _: Lane, _: &str) {}
 }
 
+/// What a call is told that asked for something: yes, or no with a person's reason, which may be empty.
+pub type Answer = Result<(), String>;
+
 /// Asks for what a call turns out to need while it runs, and keeps its time meanwhile.
 #[async_trait]
 pub trait Asks: Send + Sync {
     /// Waits for the answer: no where the call ends before, none where it has asked about too many. What a call asks about
     /// twice is one question, which stays open when nothing waits for it. `words` say what would be done.
-    async fn ask(&self, need: Need, words: String) -> Option<bool>;
+    async fn ask(&self, need: Need, words: String) -> Option<Answer>;
     /// Waits until the call has been at work for this long, which it is not while it waits for an answer.
     async fn worked(&self, time: Duration);
 }
@@ -178,6 +181,8 @@ pub trait Files: Send + Sync {
     fn canonical(&self, path: &str) -> Result<String, FileError>;
     /// When the workspace was opened.
     fn opened(&self) -> SystemTime;
+    /// Whether ignore rules leave a directory out.
+    fn is_ignored(&self, folder: &str) -> bool;
     /// The whole file, refused beyond `max` bytes.
     fn read(&self, path: &str, max: u64) -> Result<Vec<u8>, FileError>;
     /// SHA-256 of the content in hex, streaming; none when there is no such file.
@@ -230,10 +235,10 @@ pub trait Sandbox: Send + Sync {
     }
     /// The workspace's files.
     fn files(&self) -> Arc<dyn Files>;
-    /// Why it cannot open this for a call, for models and people; none when it can.
-    fn cannot_open(&self, opens: &Opens) -> Option<String> {
-        let kind = self.spec().kind;
-        opens.names().next().map(|name| format!("`{name}` is not available in the sandbox `{kind}`"))
+    /// Why it cannot open these for a call, for models and people; none when it can.
+    fn cannot_open(&self, needs: &[Need]) -> Option<String> {
+        let closed = needs.iter().find(|need| need.is_opened())?;
+        Some(format!("`{}` is not available in the sandbox `{}`", closed.name(), self.spec().kind))
     }
     /// Whether commands leave the repository as it is unless a call opens it. Default: they do not.
     fn keeps_git(&self) -> bool {

@@ -9,6 +9,7 @@ pub mod effect;
 pub mod event;
 pub mod expand;
 pub mod fit;
+pub mod host;
 pub mod inside;
 pub mod message;
 pub mod names;

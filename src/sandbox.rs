@@ -14,6 +14,7 @@ mod link_targets;
 mod listening;
 #[cfg(target_os = "linux")]
 pub mod local;
+mod local_options;
 mod masks;
 mod mount_stubs;
 mod patch;
@@ -35,11 +36,13 @@ use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
 use crate::ports::{Exec, ExecEnd, FileError, Files, Live, Opens, Sandbox, Wires};
+use crate::protocol::need::Need;
 use crate::protocol::spec::SandboxSpec;
 pub use checks::SandboxChecks;
 use files::WorkspaceFiles;
 #[cfg(target_os = "linux")]
-pub use local::{LocalOptions, LocalSandbox};
+pub use local::LocalSandbox;
+pub use local_options::{Limits, LocalOptions};
 pub use protected::ProtectedNames;
 pub use put_back::put_back;
 
@@ -148,7 +151,7 @@ impl Sandbox for Unconfined {
     }
 
     /// Nothing is closed.
-    fn cannot_open(&self, _: &Opens) -> Option<String> {
+    fn cannot_open(&self, _: &[Need]) -> Option<String> {
         None
     }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::ports::AppendError;
+use crate::ports::{Answer, AppendError};
 use crate::protocol::event::{ArenaEvent, HostAsked, PauseCause, SessionPaused, TurnCause};
-use crate::protocol::spec::{Action, Spec};
+use crate::protocol::spec::Spec;
 use crate::protocol::{CallId, Command, Entry, EventRef, Fact, Input, Outcome, Work};
 use crate::session::Session;
 
@@ -39,7 +39,7 @@ pub(super) enum Message {
         /// What it waits for.
         asked: HostAsked,
         /// Where the answer goes. Dropped, it is no.
-        answer: oneshot::Sender<bool>,
+        answer: oneshot::Sender<Answer>,
     },
     /// Ends here and now, with the turn left open.
     Leave,
@@ -165,7 +165,7 @@ impl Driver {
     fn asked(
         &mut self,
         asked: HostAsked,
-        answer: oneshot::Sender<bool>,
+        answer: oneshot::Sender<Answer>,
     ) -> Result<Option<Arc<Entry>>, AppendError> {
         let call = asked.call;
         let Ok(fact) = Fact::new(ArenaEvent::HostAsked(asked)) else { return Ok(None) };
@@ -221,7 +221,7 @@ impl Driver {
             match event {
                 ArenaEvent::ParamsDropped(data) => self.executor.learn(&data.model, &data.names),
                 ArenaEvent::HostJudged(data) => {
-                    self.executor.settle(data.asked, data.action == Action::Allow);
+                    self.executor.settle(data.asked, data.answer());
                 }
                 ArenaEvent::CallCancelled(data) => self.executor.cancel(data.call),
                 ArenaEvent::CallLost(data) => self.executor.cancel(data.call),

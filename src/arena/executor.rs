@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::ports::{Asks, Sink, Workers};
+use crate::ports::{Answer, Asks, Sink, Workers};
 use crate::protocol::effect::{CallKind, Failure, ModelOrder};
 use crate::protocol::event::{ErrorKind, FailStatus, ModelFailed, ToolStatus};
 use crate::protocol::text::MOST_SHOWN;
@@ -127,15 +127,15 @@ impl Executor {
     }
 
     /// Keeps where the answer goes to what a running call asks for.
-    pub fn asked(&mut self, asked: EventRef, call: CallId, answer: oneshot::Sender<bool>) {
+    pub fn asked(&mut self, asked: EventRef, call: CallId, answer: oneshot::Sender<Answer>) {
         if self.running.contains_key(&call) {
             self.awaited.add(asked, call, answer);
         }
     }
 
     /// Tells a running call what was decided on what it asked.
-    pub fn settle(&mut self, asked: EventRef, is_allowed: bool) {
-        self.awaited.settle(asked, is_allowed);
+    pub fn settle(&mut self, asked: EventRef, answer: Answer) {
+        self.awaited.settle(asked, answer);
     }
 
     /// Tells a call to stop. Its one outcome still comes.

@@ -8,7 +8,7 @@ use crate::config::{Config, SandboxKind};
 use crate::ports::Sandbox;
 use crate::protocol::spec::{DeniedPath, Policy, Rule, SandboxSpec};
 use crate::sandbox::docker::DockerError;
-use crate::sandbox::{LocalError, ProtectedNames, Unconfined, crash_journal};
+use crate::sandbox::{LocalError, LocalOptions, ProtectedNames, Unconfined, crash_journal};
 use crate::session::policy;
 
 /// What is wanted of a sandbox.
@@ -51,10 +51,10 @@ pub(super) async fn chosen(
         SandboxKind::Auto => return automatic(config, wanted).await,
         SandboxKind::None => unconfined(wanted.root, protected(config)),
         SandboxKind::Local => {
-            local(wanted.root, &options(config, wanted)).await.map_err(no_sandbox(wanted.kind))
+            local(wanted.root, options(config, wanted)).await.map_err(no_sandbox(wanted.kind))
         }
         SandboxKind::LandlockOnly => {
-            let opened = landlock_only(&options(config, wanted), wanted.root).await;
+            let opened = landlock_only(options(config, wanted), wanted.root).await;
             opened.map_err(no_sandbox(wanted.kind))
         }
         SandboxKind::Docker => docker::open(config, wanted).await,
@@ -66,7 +66,7 @@ async fn automatic(
     config: &Config,
     wanted: Wanted<'_>,
 ) -> Result<(Arc<dyn Sandbox>, Option<String>), WireError> {
-    let why = match local(wanted.root, &options(config, wanted)).await {
+    let why = match local(wanted.root, options(config, wanted)).await {
         Ok(sandbox) => return Ok((sandbox, None)),
         // Nobody is asked to work without a sandbox because of what a command may have done to the workspace.
         Err(LocalError::Unfit(why)) => return Err(WireError::Uncovered(why)),
@@ -118,24 +118,15 @@ fn with_cause(root: &Path, error: LocalError) -> LocalError {
     }
 }
 
-/// What a sandbox of this machine's kernel is opened with.
-struct Options {
-    secrets: Vec<DeniedPath>,
-    protected: ProtectedNames,
-    read_only: bool,
-    notes: PathBuf,
-    own: Vec<PathBuf>,
-    proofs: Option<PathBuf>,
-}
-
-fn options(config: &Config, wanted: Wanted<'_>) -> Options {
-    Options {
+fn options(config: &Config, wanted: Wanted<'_>) -> LocalOptions {
+    LocalOptions {
         secrets: secrets(config.policy(), wanted.rules),
         protected: protected(config),
         read_only: wanted.read_only,
-        notes: crash_journal::notes_of(&config.places().state),
+        notes: Some(crash_journal::notes_of(&config.places().state)),
         own: own_folders(config),
         proofs: (!wanted.is_looked_at).then(|| proofs(&config.places().state)),
+        ..LocalOptions::default()
     }
 }
 
@@ -180,10 +171,10 @@ pub(super) async fn plain(
     match kind {
         SandboxKind::None => unconfined(root, ProtectedNames::default()),
         SandboxKind::Local | SandboxKind::Auto => {
-            local(root, &plain_options(read_only, rules, state)).await.map_err(no_sandbox(kind))
+            local(root, plain_options(read_only, rules, state)).await.map_err(no_sandbox(kind))
         }
         SandboxKind::LandlockOnly => {
-            landlock_only(&plain_options(read_only, rules, state), root).await.map_err(no_sandbox(kind))
+            landlock_only(plain_options(read_only, rules, state), root).await.map_err(no_sandbox(kind))
         }
         SandboxKind::Docker => {
             let why = "it needs the settings of a configuration".to_owned();
@@ -192,50 +183,38 @@ pub(super) async fn plain(
     }
 }
 
-fn plain_options(read_only: bool, rules: &[Rule], state: &Path) -> Options {
-    Options {
+fn plain_options(read_only: bool, rules: &[Rule], state: &Path) -> LocalOptions {
+    LocalOptions {
         secrets: secrets(policy::standard(), rules),
         protected: ProtectedNames::default(),
         read_only,
-        notes: crash_journal::notes_of(state),
+        notes: Some(crash_journal::notes_of(state)),
         own: vec![state.to_owned()],
         proofs: Some(proofs(state)),
+        ..LocalOptions::default()
     }
 }
 
 #[cfg(target_os = "linux")]
-fn local_options(options: &Options) -> crate::sandbox::LocalOptions {
-    crate::sandbox::LocalOptions {
-        secrets: options.secrets.clone(),
-        protected: options.protected.clone(),
-        read_only: options.read_only,
-        notes: Some(options.notes.clone()),
-        own: options.own.clone(),
-        proofs: options.proofs.clone(),
-        ..crate::sandbox::LocalOptions::default()
-    }
-}
-
-#[cfg(target_os = "linux")]
-async fn local(root: &Path, options: &Options) -> Result<Arc<dyn Sandbox>, LocalError> {
-    let sandbox = crate::sandbox::LocalSandbox::open(root, local_options(options))?;
+async fn local(root: &Path, options: LocalOptions) -> Result<Arc<dyn Sandbox>, LocalError> {
+    let sandbox = crate::sandbox::LocalSandbox::open(root, options)?;
     sandbox.start().await.map_err(|error| with_cause(root, error))?;
     Ok(Arc::new(sandbox))
 }
 
 #[cfg(target_os = "linux")]
-async fn landlock_only(options: &Options, root: &Path) -> Result<Arc<dyn Sandbox>, LocalError> {
-    let sandbox = crate::sandbox::LocalSandbox::open_without_namespaces(root, local_options(options))?;
+async fn landlock_only(options: LocalOptions, root: &Path) -> Result<Arc<dyn Sandbox>, LocalError> {
+    let sandbox = crate::sandbox::LocalSandbox::open_without_namespaces(root, options)?;
     sandbox.start().await?;
     Ok(Arc::new(sandbox))
 }
 
 #[cfg(not(target_os = "linux"))]
-async fn landlock_only(_: &Options, _: &Path) -> Result<Arc<dyn Sandbox>, LocalError> {
+async fn landlock_only(_: LocalOptions, _: &Path) -> Result<Arc<dyn Sandbox>, LocalError> {
     Err(LocalError::Machine("it needs Linux; use docker".to_owned()))
 }
 
 #[cfg(not(target_os = "linux"))]
-async fn local(_: &Path, options: &Options) -> Result<Arc<dyn Sandbox>, LocalError> {
-    landlock_only(options, Path::new("")).await
+async fn local(root: &Path, options: LocalOptions) -> Result<Arc<dyn Sandbox>, LocalError> {
+    landlock_only(options, root).await
 }

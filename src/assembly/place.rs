@@ -16,7 +16,7 @@ use crate::bus::Bus;
 use crate::config::{Config, SandboxKind};
 use crate::eventlog::SessionLog;
 use crate::host_files;
-use crate::ports::{Checks as _, EventLog, Opens, Sandbox, TeamCache};
+use crate::ports::{Checks as _, EventLog, Sandbox, TeamCache};
 use crate::protocol::effect::ToolCall;
 use crate::protocol::event::{CheckRan, PathBase, Plan, PrepareResult, ToolUse};
 use crate::protocol::need::Need;
@@ -51,8 +51,7 @@ async fn doors(sandbox: &dyn Sandbox) -> Vec<String> {
     let needs = [Need::Git, Need::Host("NAME".to_owned()), Need::Port(80), Need::Unconfined];
     let mut seen = Vec::new();
     for need in needs {
-        let opens = Opens::of(std::slice::from_ref(&need));
-        let closed = match sandbox.cannot_open(&opens) {
+        let closed = match sandbox.cannot_open(std::slice::from_ref(&need)) {
             // Only a call shows whether this machine does it.
             None if need == Need::Git => proof::opens_git(sandbox).await.err(),
             closed => closed,

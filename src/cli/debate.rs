@@ -73,14 +73,14 @@ async fn go_on(
 
 /// The copy that goes on where a limit ended a debate, with more of it.
 fn past_limit(end: AtLimit, changes: Changes) -> Result<ForkPlan, Failure> {
-    let AtLimit { at, is_answer, anew, limit, used, max } = end;
+    let AtLimit { at, is_answer, question, limit, used, max } = end;
     if changes.limits.of(limit).is_none_or(|wanted| wanted <= max) {
         let words = phrases::limit_with_flag(limit, used, max);
         return Err(Failure::usage(format!("the debate ended at a limit: {words}"))
             .hint(format!("allow more, and it goes on in a copy: {} N", phrases::limit_flag(limit))));
     }
-    let goes_on = anew.is_none();
-    let instead = anew.map(Instead::Prompt).or(is_answer.then_some(Instead::Answer));
+    let goes_on = question.is_none();
+    let instead = question.map(Instead::Prompt).or(is_answer.then_some(Instead::Answer));
     Ok(ForkPlan { at: Some(at), changes, instead, goes_on, ..ForkPlan::default() })
 }
 

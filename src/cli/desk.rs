@@ -8,7 +8,8 @@ use crate::projection::safe_text::safe_line;
 use crate::protocol::Choice;
 
 /// What is asked under every approval: the letters of the screen, each with Enter.
-const QUESTION: &str = "allow it? y once, s for the session, r by a rule, always keeps a rule, n REASON no: ";
+const QUESTION: &str =
+    "allow it? y once, s for the session, r by a rule, always or everywhere keeps one, n REASON no: ";
 
 /// What is said to anything else.
 pub const UNCLEAR: &str = "type y, s, r or n, then Enter; `always` keeps a rule for this workspace, `everywhere` for all; \
@@ -87,7 +88,11 @@ impl Desk {
         self.asking = None;
         line.ok().flatten().map_or(Said::Gone, |line| match asked {
             Asked::Approval => understood(&line),
-            Asked::Rule => Said::Written(line.trim().to_owned()),
+            Asked::Rule => match understood(&line) {
+                Said::Answer(Choice::Once) => Said::Written(String::new()),
+                no @ Said::Answer(Choice::Deny(_)) => no,
+                _ => Said::Written(line.trim().to_owned()),
+            },
             Asked::Question => Said::Words(line),
         })
     }

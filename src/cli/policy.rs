@@ -10,6 +10,7 @@ use crate::cli::plan;
 use crate::config::policy::RuleTable;
 use crate::config::{Config, Environment, kept};
 use crate::host::{Call, Explained, Line, explain};
+use crate::projection::phrases;
 use crate::projection::safe_text::shown;
 use crate::protocol::need::Need;
 use crate::protocol::spec::Action;
@@ -42,7 +43,7 @@ pub async fn run(typed: PolicyArgs, environment: Environment, output: Output) ->
 }
 
 /// A rule in one line: what it is about.
-fn about(rule: &RuleTable) -> String {
+pub fn about(rule: &RuleTable) -> String {
     let object = rule.command.as_deref().or(rule.path.as_deref());
     let tool = rule.tool.as_deref().unwrap_or("*");
     let place = rule.workspace.iter().map(|root| format!(" in {root}")).collect::<String>();
@@ -72,18 +73,9 @@ fn list(config: &Config, json: bool, output: Output) -> Result<(), Failure> {
         .say(&format!("permission level {}; deny wins over ask, ask over allow", config.permission().word()));
     let line = |(number, rule): &(Option<usize>, &RuleTable)| {
         let number = number.map_or_else(|| "-".to_owned(), |number| number.to_string());
-        format!("{number:>3}  {:<5}  {}  ({})\n", word(rule.action), about(rule), rule.name)
+        format!("{number:>3}  {:<5}  {}  ({})\n", phrases::action(rule.action), about(rule), rule.name)
     };
     output.data(&shown(&rows.iter().map(line).collect::<String>()))
-}
-
-fn word(action: Action) -> &'static str {
-    match action {
-        Action::Allow => "allow",
-        Action::Ask => "ask",
-        Action::Deny => "deny",
-        Action::Unknown(word) => word.text(),
-    }
 }
 
 /// `TOOL: OBJECT`, and what else is needed.
@@ -151,9 +143,10 @@ fn words(explained: &Explained) -> String {
             Line::Allowed => "allow rules".to_owned(),
             Line::Level => format!("level {}", explained.level.word()),
         };
-        let words = ruling
-            .as_ref()
-            .map_or_else(|| "-".to_owned(), |ruling| format!("{}: {}", word(ruling.action), ruling.rule));
+        let words = ruling.as_ref().map_or_else(
+            || "-".to_owned(),
+            |ruling| format!("{}: {}", phrases::action(ruling.action), ruling.rule),
+        );
         let mark = if decides == Some(*line) { "   <- decides" } else { "" };
         out += &format!("{}  {name:<12} {words}{mark}\n", *line as usize + 1);
     }

@@ -338,7 +338,7 @@ pub struct ModelTable {
     pub refuses: Option<Vec<String>>,
     /// True for a model that takes pictures; any other is sent their words.
     pub images: Option<bool>,
-    /// Models to try when this one cannot be had, in order.
+    /// Models to try when this one is not available, in order.
     pub fallbacks: Option<Vec<String>>,
     /// Models to try after a failure of this kind (`rate_limited`, `overloaded`, `quota`, `auth`, `network`, `timeout`, …),
     /// in place of `fallbacks`. An empty list: none.

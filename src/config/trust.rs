@@ -173,6 +173,14 @@ pub fn hold_level(mut project: Layer, below: &Layer) -> (Layer, Vec<String>) {
     (project, warnings)
 }
 
+/// Puts back a project's level that is stricter than the one above it.
+pub fn keep_level(project: &Layer, above: &mut Layer) {
+    let level = project.0.iter().find(|(key, _)| key.words()[..] == ["permission"]);
+    if let Some((key, leaf)) = level.filter(|(key, leaf)| is_stricter(&leaf.value, above.0.get(key))) {
+        above.0.insert(key.clone(), leaf.clone());
+    }
+}
+
 /// A word that is no level is left for the check of the whole file to name.
 fn is_stricter(value: &Value, below: Option<&Leaf>) -> bool {
     let level = |value: &Value| value.as_str().and_then(PermissionLevel::named);

@@ -93,8 +93,8 @@ pub struct AtLimit {
     pub at: u64,
     /// True when entry `at` is the answer of a model: it is paid for, and what follows from it is decided again.
     pub is_answer: bool,
-    /// The question, when it ended before anything was asked: a copy is asked it anew, in place of entry `at`.
-    pub anew: Option<String>,
+    /// The question, when it ended before anything was asked: a copy is asked it again, in place of entry `at`.
+    pub question: Option<String>,
     /// Which limit.
     pub limit: LimitKind,
     /// What was used, or would have been.
@@ -143,10 +143,10 @@ fn at_limit(turn: &[Arc<Entry>], question: &str) -> Option<AtLimit> {
             ArenaEvent::DebateShortened(data) => data.limit.as_ref().map(|it| (it.limit, it.used, it.max)),
             _ => None,
         })?;
-        let anew = (place == 0).then(|| question.to_owned());
+        let question = (place == 0).then(|| question.to_owned());
         let is_answer = matches!(entry.fact(), Some(ArenaEvent::ModelAnswered(_)));
         let at = if place == 0 || is_answer { entry.seq } else { entry.seq.checked_sub(1)? };
-        Some(AtLimit { at, is_answer, anew, limit, used, max })
+        Some(AtLimit { at, is_answer, question, limit, used, max })
     })
 }
 

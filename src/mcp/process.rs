@@ -15,6 +15,7 @@ use super::{Shared, talk};
 use crate::ports::{Exec, ExecEnd, Live, Opens, Sandbox, Wires};
 use crate::protocol::Lane;
 use crate::protocol::effect::HostRule;
+use crate::protocol::need::Need;
 use crate::protocol::spec::Action;
 
 /// Bytes that one message of a server may have.
@@ -72,11 +73,12 @@ impl Shared {
 
 fn exec(command: &[String], hosts: &[String]) -> Exec {
     let quoted = |word: &String| format!(" '{}'", word.replace('\'', r"'\''"));
-    let (mut ports, mut rules) = (Vec::new(), Vec::new());
+    let mut opens = Opens::default();
     for host in hosts {
-        match host.strip_prefix("port:").map(str::parse) {
-            Some(Ok(port)) => ports.push(port),
-            _ => rules.push(HostRule { need: format!("host:{host}"), action: Action::Allow }),
+        match Need::asked(host) {
+            Some(port @ Need::Port(_)) => opens.needs.push(port),
+            // A host of its table can be a pattern.
+            _ => opens.rules.push(HostRule { need: format!("host:{host}"), action: Action::Allow }),
         }
     }
     Exec {
@@ -84,7 +86,7 @@ fn exec(command: &[String], hosts: &[String]) -> Exec {
         cwd: String::new(),
         timeout_ms: NO_LIMIT_MS,
         capture_cap: 0,
-        opens: Opens { ports, rules, ..Opens::default() },
+        opens,
         background: false,
     }
 }

@@ -1,6 +1,5 @@
 //! A command, what the sandbox opens for it alone, and how it ended.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 
@@ -28,14 +27,8 @@ pub struct Exec {
 /// What a sandbox opens for one command: exactly the needs that were shown and allowed. The default opens nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Opens {
-    /// The repository can be changed, as far as git's own commands change it.
-    pub git: bool,
-    /// Hosts on the network, by name.
-    pub hosts: Vec<String>,
-    /// Ports of this machine.
-    pub ports: Vec<u16>,
-    /// The command runs outside the sandbox.
-    pub unconfined: bool,
+    /// `git`, hosts, ports, `unconfined`.
+    pub needs: Vec<Need>,
     /// What rules say of the hosts that it connects to while it runs.
     pub rules: Vec<HostRule>,
 }
@@ -43,27 +36,21 @@ pub struct Opens {
 impl Opens {
     /// What a call with these needs has opened.
     pub fn of(needs: &[Need]) -> Self {
-        let mut opens = Opens::default();
-        for need in needs {
-            match need {
-                Need::Git => opens.git = true,
-                Need::Host(host) => opens.hosts.push(host.clone()),
-                Need::Port(port) => opens.ports.push(*port),
-                Need::Unconfined => opens.unconfined = true,
-                Need::Read(_) | Need::Write(_) | Need::Command(_) => {}
-                Need::Tool(_) | Need::Confirm(_) | Need::Unknown(_) => {}
-            }
-        }
-        opens
+        let needs = needs.iter().filter(|need| need.is_opened()).cloned().collect();
+        Opens { needs, rules: Vec::new() }
     }
 
-    /// The needs it came from, as rules name them.
-    pub fn names(&self) -> impl Iterator<Item = String> {
-        let git = self.git.then_some(Need::Git).into_iter();
-        let hosts = self.hosts.iter().cloned().map(Need::Host);
-        let ports = self.ports.iter().copied().map(Need::Port);
-        let unconfined = self.unconfined.then_some(Need::Unconfined);
-        git.chain(hosts).chain(ports).chain(unconfined).map(|need| Cow::into_owned(need.name()))
+    /// Whether this need is opened.
+    pub fn has(&self, need: &Need) -> bool {
+        self.needs.contains(need)
+    }
+
+    /// The ports of this machine that are opened by a need.
+    pub fn ports(&self) -> impl Iterator<Item = u16> {
+        self.needs.iter().filter_map(|need| match need {
+            Need::Port(port) => Some(*port),
+            _ => None,
+        })
     }
 }
 
@@ -95,6 +82,27 @@ pub struct ExecEnd {
     pub stderr: String,
     /// Milliseconds it ran.
     pub ms: u64,
-    /// What people have to know of it, a line each: protected names that were set aside. It stands in `stderr` too.
+    /// What people and models have to know of it, a line each: hosts it reached, protected names that were set aside.
     pub notes: Vec<String>,
+    /// What its own complaint does not say, a line each, for the model.
+    pub hints: Vec<String>,
+}
+
+/// Bytes of agon's own lines that a result has; people see every note.
+const MOST_SAID: usize = 6 * 1024;
+
+impl ExecEnd {
+    /// agon's own lines for a model. They are shown above the output, where no command can write one like them.
+    pub fn said(&self) -> String {
+        let (mut text, mut left) = (String::new(), self.notes.len() + self.hints.len());
+        for line in self.notes.iter().chain(&self.hints) {
+            if text.len() > MOST_SAID {
+                text.push_str(&format!("[agon: {left} more lines like these]\n"));
+                break;
+            }
+            text.push_str(&format!("[agon: {}]\n", line.replace(['\n', '\r'], " ")));
+            left -= 1;
+        }
+        text
+    }
 }

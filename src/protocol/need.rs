@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::protocol::event::PathBase;
+use crate::protocol::host::network;
 use crate::protocol::spec::Risk;
 use crate::protocol::stored::stored;
 
@@ -48,6 +49,11 @@ impl Need {
         }
     }
 
+    /// True when a sandbox opens it for a single command.
+    pub fn is_opened(&self) -> bool {
+        matches!(self, Need::Git | Need::Host(_) | Need::Port(_) | Need::Unconfined)
+    }
+
     /// What a call may ask for besides what its tool does, by the name a rule has for it: `git`, `unconfined`,
     /// `host:NAME`, `port:N`.
     pub fn asked(name: &str) -> Option<Need> {
@@ -66,7 +72,11 @@ impl Need {
         match pattern.split_once(':') {
             None => matches!(pattern, "git" | "unconfined"),
             Some(("port", port)) => port.contains(WILDCARDS) || port.parse().is_ok_and(|port: u16| port != 0),
-            Some((kind, name)) => matches!(kind, "host" | "tool" | "confirm") && !name.is_empty(),
+            Some(("host", name)) => {
+                let fits = |c: char| c.is_ascii_alphanumeric() || "-._:*?[]{},!^".contains(c);
+                network(pattern).is_some() || (!name.is_empty() && name.chars().all(fits))
+            }
+            Some((kind, name)) => matches!(kind, "tool" | "confirm") && !name.is_empty(),
         }
     }
 

@@ -111,7 +111,7 @@ pub struct ModelSpec {
     /// True for a model that takes pictures.
     #[serde(default, skip_serializing_if = "is_false")]
     pub images: bool,
-    /// Models to try when this one cannot be had, in order.
+    /// Models to try when this one is not available, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fallbacks: Vec<String>,
     /// Models to try after a failure of this kind, in place of `fallbacks`; none where the list is empty.
@@ -194,7 +194,7 @@ pub struct PersonaSpec {
     /// Its own model, else the session's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Models to try when its own cannot be had, in place of that model's.
+    /// Models to try when its own is not available, in place of that model's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallbacks: Option<Vec<String>>,
     /// Tools it may use; all when absent.
@@ -316,7 +316,7 @@ pub struct RoleSpec {
     /// Its own model, else the persona's, else the session's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Models to try when its own cannot be had, else the persona's.
+    /// Models to try when its own is not available, else the persona's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallbacks: Option<Vec<String>>,
     /// Tools, else the persona's.

@@ -244,7 +244,7 @@ impl Report {
         self.says(&["request too large"]) && self.says(&["tokens per min"])
     }
 
-    /// What was asked is refused, whoever asks.
+    /// The request itself is refused, for every account.
     fn is_moderated(&self) -> bool {
         self.says(&["content_filter", "content management policy", "content policy", "moderation", "flagged"])
     }

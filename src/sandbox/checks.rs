@@ -47,9 +47,9 @@ impl Checks for SandboxChecks {
     }
 }
 
-/// Standard output, then standard error, then a word on an end that was not the command's own.
+/// What agon says of it, standard output, then standard error, then a word on an end that was not the command's own.
 fn check_of(command: &str, timeout_ms: u64, end: ExecEnd) -> CheckRan {
-    let mut output = end.stdout;
+    let mut output = end.said() + &end.stdout;
     let mut add = |text: &str| {
         if !output.is_empty() && !output.ends_with('\n') {
             output.push('\n');

@@ -28,7 +28,8 @@ pub use image::{DOCKERFILE, ImageFacts, Progress, build, pull};
 pub use plan::{DockerSettings, MountSettings};
 pub use strays::{FoundContainers, Owner, list, reap};
 
-use crate::ports::{Exec, ExecEnd, Files, Live, Opens, Sandbox};
+use crate::ports::{Exec, ExecEnd, Files, Live, Sandbox};
+use crate::protocol::need::Need;
 use crate::protocol::spec::{DeniedPath, SandboxSpec};
 use crate::sandbox::crash_journal::{Note, notes_of};
 use crate::sandbox::files::WorkspaceFiles;
@@ -206,21 +207,18 @@ impl DockerSandbox {
         };
         let done = self.run_once(exec, directory, live, cancel).await;
         let moved = protected_snapshot::set_aside(&self.plan.root, &before, Maker::ThisCommand);
-        let mut lines: Vec<String> = moved.lines.iter().map(|line| protected_snapshot::noted(line)).collect();
         if let Some(note) = note {
             note.done(&moved);
         }
         match done {
             Ok(mut end) => {
-                end.notes = moved.lines;
-                let git = || self.cannot_open(&Opens { git: true, ..Opens::default() });
-                lines.extend(protected_snapshot::told_of_closed(&end, git, !self.plan.writable));
-                lines.iter().for_each(|line| call::add_line(&mut end.stderr, line));
+                end.notes.extend(moved.lines);
+                let git = || self.cannot_open(&[Need::Git]);
+                end.hints.extend(protected_snapshot::told_of_closed(&end, git, !self.plan.writable));
                 Ok(end)
             }
-            Err(error) => Err(told(&error) + "\n" + &lines.concat()),
+            Err(error) => Err([vec![told(&error)], moved.lines].concat().join("; ")),
         }
-        .map_err(|text| text.trim_end().to_owned())
     }
 
     /// Runs a command in an idle container or a new one. A container that was taken away while it was idle is
@@ -298,14 +296,15 @@ impl Sandbox for DockerSandbox {
     }
 
     /// Hosts as far as the network of its containers leads, and nothing else.
-    fn cannot_open(&self, opens: &Opens) -> Option<String> {
-        let is_open = |name: &String| name.starts_with("host:") && self.plan.settings.network != "none";
-        let name = opens.names().find(|name| !is_open(name))?;
-        let hint = match name.starts_with("host:") {
+    fn cannot_open(&self, needs: &[Need]) -> Option<String> {
+        let is_host = |need: &Need| matches!(need, Need::Host(_));
+        let is_open = |need: &Need| is_host(need) && self.plan.settings.network != "none";
+        let closed = needs.iter().filter(|need| need.is_opened()).find(|need| !is_open(need))?;
+        let hint = match is_host(closed) {
             true => "; its containers have no network: `[sandbox.docker] network` names one",
             false => "",
         };
-        Some(format!("`{name}` is not available in the sandbox `docker`{hint}"))
+        Some(format!("`{}` is not available in the sandbox `docker`{hint}", closed.name()))
     }
 
     async fn exec(&self, exec: Exec, live: &dyn Live, cancel: &CancellationToken) -> Result<ExecEnd, String> {
@@ -341,5 +340,6 @@ fn never_started() -> ExecEnd {
         stderr: String::new(),
         ms: 0,
         notes: Vec::new(),
+        hints: Vec::new(),
     }
 }

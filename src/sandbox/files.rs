@@ -103,6 +103,10 @@ impl Files for WorkspaceFiles {
         self.opened
     }
 
+    fn is_ignored(&self, folder: &str) -> bool {
+        walk::is_left_out(&self.root, folder)
+    }
+
     fn canonical(&self, path: &str) -> Result<String, FileError> {
         let asked = Path::new(path);
         // `strip_prefix` compares whole components, so `/work-evil` is not beneath `/work`.

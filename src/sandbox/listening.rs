@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::ports::{Exec, Opens, Sandbox};
+use crate::protocol::need::Need;
 
 /// Milliseconds the list may take.
 const LIST_MS: u64 = 5_000;
@@ -13,12 +14,13 @@ const LIST_BYTES: usize = 1024 * 1024;
 
 /// Looks with a command of agon's own, where commands for which the same is opened run.
 pub async fn listening(sandbox: &dyn Sandbox, opens: &Opens) -> BTreeSet<u16> {
+    let needs = opens.needs.iter().filter(|need| **need == Need::Unconfined).cloned().collect();
     let exec = Exec {
         command: "cat /proc/net/tcp /proc/net/tcp6 2>/dev/null".to_owned(),
         cwd: String::new(),
         timeout_ms: LIST_MS,
         capture_cap: LIST_BYTES,
-        opens: Opens { unconfined: opens.unconfined, ..Opens::default() },
+        opens: Opens { needs, ..Opens::default() },
         background: false,
     };
     let listed = sandbox.exec(exec, &(), &CancellationToken::new()).await;

@@ -21,7 +21,6 @@ mod masks;
 mod mounts;
 mod network;
 mod npm;
-mod options;
 mod plan;
 mod proven;
 mod session_holder;
@@ -45,16 +44,14 @@ use super::files::WorkspaceFiles;
 use super::masks::FoundPaths;
 use super::process;
 use super::protected_snapshot;
-use super::{LocalError, Unconfined};
+use super::{LocalError, LocalOptions, Unconfined};
 use crate::ports::{Exec, ExecEnd, Files, Live, Opens, Sandbox, Wires};
-use crate::protocol::Lane;
+use crate::protocol::need::Need;
 use crate::protocol::spec::{DeniedPaths, SandboxSpec};
 pub use child_stage::enter;
 pub(super) use fs_layout::tool_folders_of;
 use kept_proof::KeptProof;
 use network::{CallNetwork, MaskedLive};
-pub use options::LocalOptions;
-pub use plan::Limits;
 use plan::{Cover, CoverKind, StagePlan};
 use session_holder::SessionHolder;
 use shared_network::{PORTS, SharedNetwork};
@@ -171,22 +168,23 @@ impl LocalSandbox {
     }
 
     /// Why it does not open this for a call, if so.
-    fn why_closed(&self, opens: &Opens) -> Option<String> {
-        let is_closed = |name: &String| match name.split(':').next() {
-            Some("host" | "port") => !self.has_namespaces,
-            _ => !matches!(name.as_str(), "git" | "unconfined"),
+    fn why_closed(&self, need: &Need) -> Option<String> {
+        let why = match need {
+            Need::Port(port) if PORTS.contains(port) => "agon's proxies have it inside".to_owned(),
+            Need::Host(_) | Need::Port(_) if !self.has_namespaces => {
+                return Some(format!(
+                    "`{}` is not available in the sandbox `{}`",
+                    need.name(),
+                    self.spec().kind
+                ));
+            }
+            need if need.is_opened() && self.options.read_only => {
+                "the workspace is read-only here".to_owned()
+            }
+            Need::Git if self.has_namespaces => self.git_place().err()?,
+            _ => return None,
         };
-        if let Some(port) = opens.ports.iter().find(|port| PORTS.contains(port)) {
-            return Some(format!("`port:{port}` is not available: agon's proxies have it inside"));
-        }
-        if let Some(name) = opens.names().find(is_closed) {
-            return Some(format!("`{name}` is not available in the sandbox `{}`", self.spec().kind));
-        }
-        if let Some(name) = opens.names().next().filter(|_| self.options.read_only) {
-            return Some(format!("`{name}` is not available: the workspace is read-only here"));
-        }
-        let why = self.git_place().err().filter(|_| opens.git && self.has_namespaces)?;
-        Some(format!("`git` is not available: {why}"))
+        Some(format!("`{}` is not available: {why}", need.name()))
     }
 
     /// The place for what is seen of it.
@@ -345,15 +343,10 @@ impl LocalSandbox {
             Err(why) => return Err(why),
         };
         end.notes.extend(call.map(watcher::Call::end).unwrap_or_default());
-        let lines = end.notes.iter().map(|line| protected_snapshot::noted(line));
-        let git = || self.why_closed(&Opens { git: true, ..Opens::default() });
-        let lines = lines.chain(protected_snapshot::told_of_closed(&end, git, read_only));
-        let lines = lines.chain(protected_snapshot::told_of_hidden(&end, &self.found));
-        for line in lines.chain(hints::of_limits(&end, &exec.command, self.files.root())).collect::<Vec<_>>()
-        {
-            live.push(Lane::Stderr, &line);
-            end.stderr.push_str(&line);
-        }
+        let closed = protected_snapshot::told_of_closed(&end, || self.why_closed(&Need::Git), read_only);
+        let hidden = protected_snapshot::told_of_hidden(&end, &self.found);
+        let limits = hints::of_limits(&end, &exec.command, self.files.root());
+        end.hints.extend(closed.into_iter().chain(hidden).chain(limits));
         Ok(end)
     }
 }
@@ -383,8 +376,8 @@ impl Sandbox for LocalSandbox {
         self.files.clone()
     }
 
-    fn cannot_open(&self, opens: &Opens) -> Option<String> {
-        self.why_closed(opens)
+    fn cannot_open(&self, needs: &[Need]) -> Option<String> {
+        needs.iter().find_map(|need| self.why_closed(need))
     }
 
     fn keeps_git(&self) -> bool {
@@ -399,20 +392,21 @@ impl Sandbox for LocalSandbox {
     async fn listening(&self, opens: &Opens) -> BTreeSet<u16> {
         let mut ports = super::listening::listening(self, opens).await;
         let relayed: Vec<u16> = network::relayed(opens).collect();
-        ports.retain(|port| opens.unconfined || !(PORTS.contains(port) || relayed.contains(port)));
+        ports
+            .retain(|port| opens.has(&Need::Unconfined) || !(PORTS.contains(port) || relayed.contains(port)));
         ports
     }
 
     async fn exec(&self, exec: Exec, live: &dyn Live, cancel: &CancellationToken) -> Result<ExecEnd, String> {
-        if let Some(why) = self.why_closed(&exec.opens) {
+        if let Some(why) = self.cannot_open(&exec.opens.needs) {
             return Err(why);
         }
-        if exec.opens.unconfined {
+        if exec.opens.has(&Need::Unconfined) {
             return self.outside.exec(exec, live, cancel).await;
         }
         let call = async {
             let sockets = self.searched_covers_of_sockets().await?;
-            match exec.opens.git && self.has_namespaces {
+            match exec.opens.has(&Need::Git) && self.has_namespaces {
                 true => self.run_with_git(exec, sockets, live, cancel).await,
                 false => self.run(exec, (sockets, None), live, cancel).await,
             }

@@ -104,6 +104,7 @@ pub async fn watch(
         stderr: text(&outputs[1]),
         ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
         notes: left.into_iter().collect(),
+        hints: Vec::new(),
     })
 }
 

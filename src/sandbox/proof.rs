@@ -13,6 +13,7 @@ use std::path::Path;
 use tokio_util::sync::CancellationToken;
 
 use crate::ports::{Exec, ExecEnd, Opens, Sandbox};
+use crate::protocol::need::Need;
 pub use acts::ACTS;
 pub use doors::DOORS;
 use doors::Door;
@@ -96,10 +97,10 @@ pub async fn attempt(act: &Act, stage: &Stage, sandbox: &dyn Sandbox) -> Proof {
 
 /// Tries the act of a door in a call that it was opened for.
 async fn through(door: &Door, stage: &Stage, sandbox: &dyn Sandbox) -> Proof {
-    let opens = (door.opens)(stage);
-    let verdict = match sandbox.cannot_open(&opens) {
+    let needs = [(door.opens)(stage)];
+    let verdict = match sandbox.cannot_open(&needs) {
         Some(why) => Verdict::Unavailable(why),
-        None => match tried(&door.closed, opens, (stage, sandbox)).await {
+        None => match tried(&door.closed, Opens::of(&needs), (stage, sandbox)).await {
             Verdict::Succeeded(_) => Verdict::Opened,
             Verdict::NotTried(why) => Verdict::Unavailable(why),
             _ => Verdict::Unavailable("it was opened, and nothing came through".to_owned()),
@@ -134,13 +135,12 @@ async fn tried(act: &Act, opens: Opens, (stage, sandbox): (&Stage, &dyn Sandbox)
 
 /// Whether a command can be given the repository, tried with one that does nothing.
 pub async fn opens_git(sandbox: &dyn Sandbox) -> Result<(), String> {
-    let opens = Opens { git: true, ..Opens::default() };
     let exec = Exec {
         command: "true".to_owned(),
         cwd: String::new(),
         timeout_ms: TRY_MS,
         capture_cap: 1024,
-        opens,
+        opens: Opens::of(&[Need::Git]),
         background: false,
     };
     sandbox.exec(exec, &(), &CancellationToken::new()).await.map(drop)

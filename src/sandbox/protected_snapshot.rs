@@ -191,11 +191,6 @@ fn is_outermost(path: &Path, protected: &ProtectedNames) -> bool {
     path.parent().is_none_or(|parent| protected.reason(&parent.to_string_lossy()).is_none())
 }
 
-/// A line of agon's own in what a command wrote.
-pub fn noted(line: &str) -> String {
-    format!("[agon: {line}]\n")
-}
-
 fn put_back(root: &Path, (path, to): (&Path, &Path), maker: Maker, done: &mut SetAside) {
     let moved = match aside(root, path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
@@ -240,34 +235,36 @@ pub const NO_REPOSITORY: &str = "the workspace is no git repository; `git init` 
 
 /// What a command's own complaint does not say: why `.git`, or a whole workspace, cannot be written, and what to do.
 /// `git` says why the need of that name is not available, if so.
-pub fn told_of_closed(end: &ExecEnd, git: impl FnOnce() -> Option<String>, read_only: bool) -> Vec<String> {
+pub fn told_of_closed(
+    end: &ExecEnd,
+    git: impl FnOnce() -> Option<String>,
+    read_only: bool,
+) -> Option<String> {
     let lines = || end.stderr.lines().chain(end.stdout.lines());
     let is_closed = |line: &&str| line.contains("Read-only file system");
     let is_git = |line: &str| line.contains(".git/") || line.contains(".git'");
     let names_git = lines().filter(is_closed).any(is_git);
     let is_unseen = ["fatal: not a git repository", "error: unable to normalize alternate object path"];
     if lines().any(|line| is_unseen.iter().any(|words| line.starts_with(words))) {
-        return git().iter().map(|why| noted(why)).collect();
+        return git();
     }
-    if end.exit == Some(0) && !names_git {
-        return Vec::new();
+    if (end.exit == Some(0) && !names_git) || !lines().any(|line| is_closed(&line)) {
+        return None;
     }
-    let words = match (lines().find(is_closed), names_git, read_only) {
-        (None, ..) => return Vec::new(),
-        (Some(_), _, true) => {
-            "the workspace cannot be changed from here: say what should be changed; what you need to write for yourself goes to /tmp".to_owned()
-        }
-        (Some(_), true, false) => match git() {
+    match (names_git, read_only) {
+        (_, true) => Some(
+            "the workspace cannot be changed from here: say what should be changed; what you need to write for yourself goes to /tmp".to_owned(),
+        ),
+        (true, false) => Some(match git() {
             None => "`.git` is read-only for this command; to change the workspace's own repository, repeat the call with `needs: [\"git\"]` and `why`; another one is changed by an agon that is started in it".to_owned(),
             Some(why) if why.ends_with(NO_REPOSITORY) => why,
             Some(why) => format!(
                 "`.git` is read-only for this command, and {why}; leave the change in the files and propose a commit \
                  message: the user commits"
             ),
-        },
-        _ => return Vec::new(),
-    };
-    vec![format!("[agon: {words}]\n")]
+        }),
+        (false, false) => None,
+    }
 }
 
 /// What a command's complaint about a hidden file does not say.
@@ -283,11 +280,11 @@ pub fn told_of_hidden(end: &ExecEnd, found: &FoundPaths) -> Option<String> {
     // The longest name: another may be its beginning.
     let met =
         masked.filter(|_| !refused.is_empty()).filter(is_met).max_by_key(|path| path.as_os_str().len())?;
-    Some(noted(&format!(
+    Some(format!(
         "`{}` is hidden from commands, because files with such names hold secrets (setting `names.secret`; \
          `names.except` leaves a name out); ask the user for what you need of it",
         shown(met)
-    )))
+    ))
 }
 
 /// A name beside it that nobody has.

@@ -24,7 +24,9 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-use judge::{HostRules, Target, Verdict};
+use crate::ports::Answer;
+use crate::protocol::host::Target;
+use judge::{HostRules, Verdict};
 pub use tally::HostUse;
 use tally::{Counted, Tally};
 use upstream::Upstream;
@@ -66,15 +68,15 @@ impl Wire for SystemWire {
 
 /// Puts a host without a rule, and what the client calls itself, to a person. Its future is dropped with the connection
 /// that waits; none where the call has asked about too many.
-pub type Asker = Box<dyn Fn(&Target, Option<&str>) -> BoxFuture<'static, Option<bool>> + Send + Sync>;
+pub type Asker = Box<dyn Fn(&Target, Option<&str>) -> BoxFuture<'static, Option<Answer>> + Send + Sync>;
 
 /// Why a connection is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// No rule names the host, and no person can be asked.
     NoRule,
-    /// It was asked about and not allowed.
-    NotAllowed,
+    /// It was asked about and not allowed, with a person's reason.
+    NotAllowed(String),
     /// It was asked about, and no connection waited for the answer.
     Unanswered,
     /// A rule denies it.
@@ -98,7 +100,8 @@ impl Refusal {
         };
         match self {
             Refusal::NoRule => format!("no rule allows it; {}", how()),
-            Refusal::NotAllowed => "it was asked about and not allowed".to_owned(),
+            Refusal::NotAllowed(why) if why.is_empty() => "it was asked about and not allowed".to_owned(),
+            Refusal::NotAllowed(why) => format!("it was asked about and not allowed: {why}"),
             Refusal::Unanswered => {
                 format!("it was asked about, and the command did not wait for the answer; {}", how())
             }
@@ -294,8 +297,7 @@ impl Proxy {
         let answer = asker(target, client).await;
         self.tally.refused(target, None);
         match answer {
-            Some(true) => Ok(()),
-            Some(false) => Err(Refusal::NotAllowed),
+            Some(answer) => answer.map_err(Refusal::NotAllowed),
             None => Err(Refusal::NoRule),
         }
     }

@@ -65,6 +65,11 @@ pub fn visit(
     Ok(tree.walk(start(path)?, Path::new(path), None))
 }
 
+/// Whether the rules leave a directory (canonical) out.
+pub fn is_left_out(root: &Path, path: &str) -> bool {
+    above(root, path).0
+}
+
 /// Whether the rules above a directory leave it out, and those rules; the root has none.
 fn above(root: &Path, path: &str) -> (bool, Option<Arc<Rules>>) {
     let (mut rules, mut at) = (None, root.to_owned());

@@ -36,25 +36,26 @@ impl Session {
             Some(ruling) if ruling.action == Action::Ask => {
                 self.ask(spark, data.tool_use, at, data.plan.digest.clone());
             }
-            Some(ruling) => self.settle_host(at, ruling.action, ruling.rule),
+            Some(ruling) => self.settle_host(at, ruling.action, ruling.rule, String::new()),
             None => {}
         }
     }
 
     /// What a person's answer means for the call that waits.
     pub(super) fn on_host_answered(&mut self, asked: EventRef, choice: &Choice, by: String) {
-        let action = match choice {
-            Choice::Deny(_) | Choice::Unknown(_) => Action::Deny,
-            Choice::Once | Choice::Session | Choice::Rule(_) => Action::Allow,
+        let (action, why) = match choice {
+            Choice::Deny(why) => (Action::Deny, why.clone()),
+            Choice::Unknown(_) => (Action::Deny, String::new()),
+            Choice::Once | Choice::Session | Choice::Rule(_) => (Action::Allow, String::new()),
         };
-        self.settle_host(asked, action, by);
+        self.settle_host(asked, action, by, why);
     }
 
-    fn settle_host(&mut self, asked: EventRef, action: Action, rule: String) {
+    fn settle_host(&mut self, asked: EventRef, action: Action, rule: String, why: String) {
         let Some(ArenaEvent::HostAsked(data)) = self.event(asked) else { return };
         let need = data.plan.connection().map(Need::name).unwrap_or_default().into_owned();
         let (call, tool_use) = (data.call, data.tool_use);
-        self.emit(ArenaEvent::HostJudged(HostJudged { call, tool_use, asked, need, action, rule }));
+        self.emit(ArenaEvent::HostJudged(HostJudged { call, tool_use, asked, need, action, rule, why }));
     }
 
     /// Withdraws what a call asks for that has ended.

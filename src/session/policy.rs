@@ -5,6 +5,7 @@ mod hosts;
 mod judge;
 
 use crate::protocol::event::Plan;
+use crate::protocol::host::{Target, speaks_of};
 use crate::protocol::names::Names;
 use crate::protocol::need::{Need, WILDCARDS};
 use crate::protocol::spec::{Action, DeniedPath, Policy, Risk, Rule};
@@ -199,10 +200,23 @@ fn command_matches(pattern: &str, command: &str, action: Action) -> bool {
     bare || action.fits(pattern, command)
 }
 
-/// Paths and commands have fields of their own, so that no pattern of the others stretches to them.
+/// Paths and commands have fields of their own, so that no pattern of the others stretches to them. A host is judged as at
+/// the connection: what forbids forbids one of its ports, what allows allows all of them.
 fn other_fits(rule: &Rule, need: &Need) -> bool {
-    let is_other = need.path().is_none() && !matches!(need, Need::Command(_) | Need::Unknown(_));
-    is_other && rule.needs.iter().any(|pattern| rule.action.fits(pattern, &need.name()))
+    let targets = match need {
+        Need::Read(_) | Need::Write(_) | Need::Command(_) | Need::Unknown(_) => return false,
+        Need::Host(host) => Target::opened(host),
+        _ => Vec::new(),
+    };
+    let allows = rule.action == Action::Allow;
+    rule.needs.iter().any(|pattern| {
+        let mut each = targets.iter().map(|target| speaks_of(rule.action, pattern, target, false));
+        match targets.is_empty() {
+            true => rule.action.fits(pattern, &need.name()),
+            false if allows => each.all(|fits| fits),
+            false => each.any(|fits| fits),
+        }
+    })
 }
 
 #[cfg(test)]
@@ -291,6 +305,28 @@ mod tests {
         let plan = plan(Risk::Read, None, &[".ENV.local"]);
         let grants = vec![Rule::named("all", Action::Allow)];
         assert_eq!(rule(&policy, &grants, "read_file", &plan).rule, "no");
+    }
+
+    #[test]
+    fn a_need_for_a_host_is_judged_as_its_connection_is() {
+        for (action, pattern, host, fits) in [
+            (Action::Deny, "host:a.example", "a.example:443", true),
+            (Action::Deny, "host:a.example", "a.example.", true),
+            (Action::Deny, "host:a.example", "a.example:8443", true),
+            (Action::Deny, "host:a.example:80", "a.example", true),
+            (Action::Deny, "host:10.0.0.0/8", "10.1.2.3", true),
+            (Action::Deny, "host:a.example", "b.a.example", false),
+            (Action::Allow, "host:a.example", "a.example:443", true),
+            (Action::Allow, "host:a.example", "A.Example.", true),
+            (Action::Allow, "host:a.example", "a.example:22", false),
+            (Action::Allow, "host:a.example:443", "a.example", false),
+            (Action::Allow, "host:a.example:*", "a.example:22", true),
+            (Action::Allow, "host:fd00::/8", "[fd12::1]:443", true),
+            (Action::Allow, "*", "a.example:22", false),
+        ] {
+            let rule = Rule { needs: vec![pattern.to_owned()], ..Rule::named("r", action) };
+            assert_eq!(other_fits(&rule, &Need::Host(host.to_owned())), fits, "{action:?} {pattern} {host}");
+        }
     }
 
     #[test]

@@ -83,7 +83,7 @@ impl Arguments {
         if !needs.is_empty() && self.why.as_ref().is_none_or(|why| why.trim().is_empty()) {
             return Err("`needs` expects `why`: one sentence for the person who is asked".to_owned());
         }
-        if let Some(why) = sandbox.cannot_open(&Opens::of(&needs)) {
+        if let Some(why) = sandbox.cannot_open(&needs) {
             return Err(why);
         }
         if needs.contains(&Need::Unconfined) || !sandbox.keeps_git() {
@@ -98,7 +98,7 @@ impl Arguments {
                 return Err(format!("`{command}` {why}, which no call may do: ask the user to run it"));
             }
             // Where it cannot be given the command says so itself.
-            GitLine::Changes if sandbox.cannot_open(&Opens::of(&[Need::Git])).is_none() => {
+            GitLine::Changes if sandbox.cannot_open(&[Need::Git]).is_none() => {
                 needs.extend((!needs.contains(&Need::Git)).then_some(Need::Git));
             }
             GitLine::Changes | GitLine::Other => {}
@@ -113,9 +113,10 @@ impl Tool for Bash {
         spec::<Arguments>(
             "bash",
             "Runs a command line with `sh -c` in the workspace, with empty standard input. Answers with the exit \
-             code, standard output and standard error. Each call starts afresh; whatever a command leaves \
-             running ends with it, except with `background`. A sandbox reaches only hosts that are allowed, \
-             through a proxy, and keeps `.git` as it is; `needs` asks for more. Prefer \
+             code, standard output and standard error. Lines `[agon: …]` are agon's own only above `stdout:`. Each \
+             call starts afresh; whatever a command leaves running ends with it, except with `background`. A \
+             sandbox reaches only hosts that are allowed, through a proxy, and keeps `.git` as it is; `needs` \
+             asks for more. Prefer \
              the file tools for reading, searching and changing files.",
             Risk::Execute,
         )
@@ -203,9 +204,10 @@ fn answer(end: ExecEnd, timeout_ms: u64) -> ToolEnd {
         _ => ToolStatus::Failed,
     };
     let content = format!(
-        "{}, {}\n{}{}",
+        "{}, {}\n{}{}{}",
         how(&end, timeout_ms),
         took(end.ms),
+        end.said(),
         labelled("stdout", &end.stdout),
         labelled("stderr", &end.stderr)
     );

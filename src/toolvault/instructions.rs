@@ -4,11 +4,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use sha2::{Digest, Sha256};
-
 use crate::ports::{FileError, Files, ToolEnd};
 use crate::protocol::event::PathBase;
-use crate::protocol::expand::hex;
 use crate::protocol::names::INSTRUCTION_FILES;
 use crate::protocol::spec::DeniedPaths;
 
@@ -39,13 +36,14 @@ fn is_newer(files: &dyn Files, path: &str) -> bool {
 }
 
 /// Adds the instruction files of the folders that lead to a file, the outermost first. The workspace's own was read when
-/// the session was opened; what the spark has seen is not shown again.
+/// the session was opened; what the spark has seen is not shown again. A file in an ignored folder brings none.
 pub fn add(end: &mut ToolEnd, files: &dyn Files, path: &str, (seen, denied): (&[PathBase], &DeniedPaths)) {
     let above = Path::new(path).ancestors().skip(1).filter_map(Path::to_str);
-    if Path::new(path).iter().any(|name| OF_OTHERS.iter().any(|other| name == *other)) {
+    let mut folders: Vec<&str> = above.filter(|folder| !folder.is_empty()).collect();
+    let is_of_others = Path::new(path).iter().any(|name| OF_OTHERS.iter().any(|other| name == *other));
+    if is_of_others || folders.first().is_some_and(|folder| files.is_ignored(folder)) {
         return;
     }
-    let mut folders: Vec<&str> = above.filter(|folder| !folder.is_empty()).collect();
     folders.reverse();
     for folder in folders {
         for name in INSTRUCTION_FILES {
@@ -54,34 +52,29 @@ pub fn add(end: &mut ToolEnd, files: &dyn Files, path: &str, (seen, denied): (&[
             if file == path || seen.iter().any(is_known) || denied.holds(&file) {
                 break;
             }
-            match files.read(&file, MAX) {
-                Ok(bytes) if is_newer(files, &file) => {
-                    let words =
-                        format!("`{file}` was made or changed in this session, so it gives no instructions");
-                    end.content.push_str(&format!("\n[{words}]\n"));
-                    end.notes.push(words);
-                    end.seen.push(PathBase { path: file, sha256: Some(hex(&Sha256::digest(&bytes))) });
-                    break;
+            let read = files.read(&file, MAX);
+            let refused = match &read {
+                Err(FileError::Missing(_)) => continue,
+                Ok(_) | Err(FileError::TooLarge { .. }) if is_newer(files, &file) => {
+                    Some(format!("`{file}` was made or changed in this session, so it gives no instructions"))
                 }
-                Ok(bytes) => {
-                    let text = String::from_utf8_lossy(&bytes);
-                    end.content.push_str(&format!(
-                        "\n[instructions for `{folder}/`, from `{file}`]\n{}\n",
-                        text.trim_end()
-                    ));
-                    end.notes.push(format!("instructions of `{file}` are followed in `{folder}/`"));
-                    end.seen.push(PathBase { path: file, sha256: Some(hex(&Sha256::digest(&bytes))) });
-                    break;
-                }
-                Err(FileError::Missing(_)) => {}
-                Err(FileError::TooLarge { bytes, .. }) => {
-                    let words = format!("`{file}` has {bytes} bytes; as instructions at most {MAX} are read");
-                    end.content.push_str(&format!("\n[{words}; read it yourself]\n"));
-                    end.notes.push(words);
-                    break;
-                }
+                Err(FileError::TooLarge { bytes, .. }) => Some(format!(
+                    "`{file}` has {bytes} bytes; as instructions at most {MAX} are read: read it yourself"
+                )),
                 Err(_) => break,
-            }
+                Ok(_) => None,
+            };
+            let (words, note) = refused.map(|why| (format!("[{why}]"), why)).unwrap_or_else(|| {
+                let bytes = read.unwrap_or_default();
+                let text = String::from_utf8_lossy(&bytes);
+                let words = format!("[instructions for `{folder}/`, from `{file}`]\n{}", text.trim_end());
+                (words, format!("instructions of `{file}` are followed in `{folder}/`"))
+            });
+            end.content.push_str(&format!("\n{words}\n"));
+            end.notes.push(note);
+            let sha256 = files.digest(&file).ok().flatten();
+            end.seen.push(PathBase { path: file, sha256 });
+            break;
         }
     }
 }

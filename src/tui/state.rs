@@ -142,6 +142,8 @@ pub(super) struct Asking {
     pub scroll: usize,
     /// The answer that Enter would give.
     pub armed: Option<Armed>,
+    /// Esc was pressed last, and took nothing back.
+    pub is_left: bool,
     /// The answer is on its way; it is not asked for twice.
     pub is_sent: bool,
     /// Why not, while it is being written.

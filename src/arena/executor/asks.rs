@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep};
 
 use crate::arena::driver::Message;
-use crate::ports::Asks;
+use crate::ports::{Answer, Asks};
 use crate::protocol::effect::PreparedUse;
 use crate::protocol::event::{HostAsked, Plan};
 use crate::protocol::expand::digest_of;
@@ -32,7 +32,7 @@ pub(super) struct CallAsks {
     /// How many wait for an answer.
     waiting: watch::Sender<usize>,
     /// The answer to each need, once it is there.
-    answers: Mutex<BTreeMap<String, Shared<oneshot::Receiver<bool>>>>,
+    answers: Mutex<BTreeMap<String, Shared<oneshot::Receiver<Answer>>>>,
 }
 
 impl CallAsks {
@@ -70,10 +70,10 @@ impl CallAsks {
 
 #[async_trait]
 impl Asks for CallAsks {
-    async fn ask(&self, need: Need, words: String) -> Option<bool> {
+    async fn ask(&self, need: Need, words: String) -> Option<Answer> {
         let _waits = Waits::on(&self.waiting);
         // A driver that is gone answers nothing. From here on the question does not depend on who waits.
-        let Ok(inbox) = self.inbox.reserve().await else { return Some(false) };
+        let Ok(inbox) = self.inbox.reserve().await else { return Some(Err(String::new())) };
         let answered = {
             let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
             let name = need.name().into_owned();
@@ -87,7 +87,7 @@ impl Asks for CallAsks {
             };
             answers.entry(name).or_insert_with(ask).clone()
         };
-        Some(answered.await.unwrap_or(false))
+        Some(answered.await.unwrap_or_else(|_| Err(String::new())))
     }
 
     async fn worked(&self, time: Duration) {
@@ -110,18 +110,18 @@ impl Asks for CallAsks {
 
 /// Where answers go that are awaited, by the fact that asks.
 #[derive(Default)]
-pub(super) struct Awaited(BTreeMap<EventRef, (CallId, oneshot::Sender<bool>)>);
+pub(super) struct Awaited(BTreeMap<EventRef, (CallId, oneshot::Sender<Answer>)>);
 
 impl Awaited {
-    pub fn add(&mut self, asked: EventRef, call: CallId, answer: oneshot::Sender<bool>) {
+    pub fn add(&mut self, asked: EventRef, call: CallId, answer: oneshot::Sender<Answer>) {
         self.0.insert(asked, (call, answer));
     }
 
     /// Gives the answer to what was asked.
-    pub fn settle(&mut self, asked: EventRef, is_allowed: bool) {
+    pub fn settle(&mut self, asked: EventRef, said: Answer) {
         if let Some((_, answer)) = self.0.remove(&asked) {
             // A call that has ended no longer waits.
-            let _ = answer.send(is_allowed);
+            let _ = answer.send(said);
         }
     }
 
@@ -154,7 +154,7 @@ mod tests {
         Need::Host(name.to_owned())
     }
 
-    async fn heard(inbox: &mut mpsc::Receiver<Message>) -> (HostAsked, oneshot::Sender<bool>) {
+    async fn heard(inbox: &mut mpsc::Receiver<Message>) -> (HostAsked, oneshot::Sender<Answer>) {
         let Some(Message::Asked { asked, answer }) = inbox.recv().await else { panic!() };
         (asked, answer)
     }
@@ -164,7 +164,7 @@ mod tests {
         let (asks, mut inbox) = asks();
         asks.worked(SHORT).await;
         let mut awaited = Awaited::default();
-        for (is_allowed, name) in [(Some(true), "a"), (Some(false), "b"), (None, "c")] {
+        for (said, name) in [(Some(Ok(())), "a"), (Some(Err("use b".to_owned())), "b"), (None, "c")] {
             let asking = Arc::clone(&asks);
             let twice = async move {
                 let ask = || asking.ask(host(name), "connect".to_owned());
@@ -178,13 +178,13 @@ mod tests {
             assert!(waited.is_err(), "no time of the call has passed");
             let at = EventRef::fact(9);
             awaited.add(at, fact.call, answer);
-            awaited.settle(EventRef::fact(8), true);
-            match is_allowed {
-                Some(is_allowed) => awaited.settle(at, is_allowed),
+            awaited.settle(EventRef::fact(8), Ok(()));
+            match said.clone() {
+                Some(said) => awaited.settle(at, said),
                 None => awaited.forget(fact.call),
             }
-            let answer = Some(is_allowed == Some(true));
-            assert_eq!(asked.await.unwrap(), (answer, answer));
+            let answer = Some(said.unwrap_or_else(|| Err(String::new())));
+            assert_eq!(asked.await.unwrap(), (answer.clone(), answer));
             asks.worked(SHORT).await;
         }
         assert!(inbox.try_recv().is_err(), "what two connections ask about is one question");
@@ -197,8 +197,8 @@ mod tests {
         assert!(left.is_err());
         asks.worked(SHORT).await;
         let (_, answer) = heard(&mut inbox).await;
-        answer.send(true).unwrap();
-        assert_eq!(asks.ask(host("a"), "connect".to_owned()).await, Some(true));
+        answer.send(Ok(())).unwrap();
+        assert_eq!(asks.ask(host("a"), "connect".to_owned()).await, Some(Ok(())));
         assert!(inbox.try_recv().is_err(), "it is not asked again");
     }
 

@@ -13,10 +13,11 @@ use crate::projection::telling::{Kind, Scene, Telling, face, line_of};
 use crate::projection::visible;
 use crate::projection::why::{Audit, Cause, Reasons};
 use crate::projection::wrapping::WIDTH;
-use crate::protocol::EventRef;
 use crate::protocol::event::{ErrorKind, PolicyDecided, ToolUse, TurnCause};
 use crate::protocol::expand::Lookup;
+use crate::protocol::need::Need;
 use crate::protocol::text::names_shown;
+use crate::protocol::{ArenaEvent, EventRef};
 
 /// What the last summary of a squad's run says beside what every run's says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -257,11 +258,20 @@ fn audit_block(tool_use: ToolUse, audit: &Audit, lookup: Lookup<'_>) -> String {
     let judged = audit.judged.iter().map(|(event, ..)| *event);
     let answered = audit.answered.as_ref().map(|(event, _)| *event);
     let before = audit.prepared.into_iter().chain(judged).chain(audit.requested).chain(answered);
+    let plan = audit.prepared.and_then(lookup).and_then(ArenaEvent::plan);
+    let is_outside = plan.is_some_and(|plan| plan.needs.contains(&Need::Unconfined));
     let steps = before.chain(audit.invoked.iter().copied()).chain(audit.end.map(|(event, _)| event));
     for at in steps {
         let told = lookup(at).map(|event| event.telling(&Scene::of(lookup))).unwrap_or_default();
-        let words = told.first().map(step).unwrap_or_default();
+        let mut words = told.first().map(step).unwrap_or_default();
+        if is_outside && audit.invoked.contains(&at) {
+            words.push_str(" outside the sandbox");
+        }
         out.push_str(&format!("  {:<7}{}\n", at.to_string(), safe_line(&words)));
+    }
+    // The hosts it reached among them.
+    for note in audit.end.and_then(|(at, _)| lookup(at)).into_iter().flat_map(ArenaEvent::told) {
+        out.push_str(&format!("         {}\n", safe_line(note)));
     }
     if audit.end.is_none() {
         out.push_str("         still open\n");

@@ -4,9 +4,12 @@ use std::path::PathBuf;
 
 use crate::cli::desk::{PERSON, Said, UNCLEAR};
 use crate::cli::error::Failure;
+use crate::cli::policy;
+use crate::config::policy::RuleTable;
 use crate::config::{Config, kept};
 use crate::host::Handle;
 use crate::projection::board::OpenApproval;
+use crate::projection::safe_text::safe_line;
 use crate::protocol::event::Plan;
 use crate::protocol::{CallId, Choice, Command};
 use crate::tui::{read_rule, rule_text};
@@ -48,7 +51,9 @@ impl Watch {
         if let (Some((rule, workspace)), Some(file)) = (granted, &self.rules_file) {
             match kept::keep(file, &rule, workspace.as_deref()) {
                 Ok(number) => {
-                    self.output.say(&format!("kept as rule {number}: agon policy rm {number} removes it"));
+                    let about = safe_line(&policy::about(&RuleTable::of(&rule))).into_owned();
+                    self.output
+                        .say(&format!("kept as rule {number}, {about}: agon policy rm {number} removes it"));
                 }
                 Err(error) => self.output.warn(&Failure::from(error).text()),
             }

@@ -272,6 +272,9 @@ fn call<'a>(call: &CallLine, is_alone: bool) -> Block<'a> {
     let mut blocks = Vec::new();
     if let Some((rule, said)) = &call.rule {
         let mut words = Line::new("Rule ").code(rule).plain(format!(": {said}"));
+        for (nth, need) in call.needs.iter().enumerate() {
+            words = words.plain(if nth == 0 { "; needs " } else { ", " }).code(need);
+        }
         if let Some(approval) = &call.approval {
             let answer = approval.answer.as_deref().unwrap_or("not answered");
             let by = approval.by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();

@@ -8,7 +8,7 @@ use crate::projection::changes::{by_file, is_diff};
 use crate::projection::phrases;
 use crate::projection::why::{Audit, AuditEnd, Reasons};
 use crate::protocol::command::Choice;
-use crate::protocol::event::{ToolStatus, ToolUse};
+use crate::protocol::event::{Plan, ToolStatus, ToolUse};
 use crate::protocol::inside::{self, InsideCall};
 use crate::protocol::message::Part;
 use crate::protocol::spec::Action;
@@ -44,6 +44,8 @@ pub struct CallLine {
     pub output: String,
     /// The rule that decided, and what it said.
     pub rule: Option<(String, String)>,
+    /// What was opened for it: `git`, hosts, ports, `unconfined`.
+    pub needs: Vec<String>,
     /// What a person or a program was asked and answered.
     pub approval: Option<ApprovalLine>,
 }
@@ -114,6 +116,7 @@ fn call(log: &Log<'_>, tool_use: ToolUse, audit: &Audit) -> Option<CallLine> {
         tool,
         target,
         preview: plan.map(|plan| plan.preview.clone()).unwrap_or_default(),
+        needs: plan.into_iter().flat_map(Plan::doors).map(|need| need.name().into_owned()).collect(),
         approval: audit.requested.map(|_| approval(log, audit)),
         rule: audit.judged.last().map(|(_, action, rule)| (rule.clone(), said(*action).to_owned())),
         outcome: String::new(),

@@ -13,14 +13,12 @@ use crate::protocol::event::{
     ToolResolved, ToolStatus, ToolUse, WorkspaceCheckpointed, WorkspaceFingerprinted,
 };
 use crate::protocol::inside::{self, InsideCall};
-use crate::protocol::need::Need;
 use crate::protocol::text::names_shown;
 
 pub(super) fn prepared(data: &ToolPrepared, scene: &Scene<'_>) -> Telling<'static> {
     let found = match &data.result {
         PrepareResult::Ready(plan) => {
-            let opened = plan.needs.iter().filter(|need| need.leaves_sandbox() || **need == Need::Git);
-            let opened: String = opened.map(|need| format!(", needs `{}`", need.name())).collect();
+            let opened: String = plan.doors().map(|need| format!(", needs `{}`", need.name())).collect();
             format!("ready{}, digest {}", shown(&opened), short(&plan.digest))
         }
         PrepareResult::Unfit(why) => why.clone(),

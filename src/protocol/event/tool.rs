@@ -90,6 +90,11 @@ impl Plan {
         }
     }
 
+    /// What the sandbox opens for it, and what else leaves the sandbox.
+    pub fn doors(&self) -> impl Iterator<Item = &Need> + Clone {
+        self.needs.iter().filter(|need| need.is_opened() || need.leaves_sandbox())
+    }
+
     /// What it touches beside files and commands.
     pub fn other_needs(&self) -> impl Iterator<Item = &Need> + Clone {
         self.needs.iter().filter(|need| need.path().is_none() && !matches!(need, Need::Command(_)))
@@ -249,6 +254,16 @@ pub struct HostJudged {
     pub action: Action,
     /// Name of the rule that decided, or who did.
     pub rule: String,
+    /// Why a person denied it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub why: String,
+}
+
+impl HostJudged {
+    /// What the call that waits is told: yes, or no with a person's words.
+    pub fn answer(&self) -> Result<(), String> {
+        if self.action == Action::Allow { Ok(()) } else { Err(self.why.clone()) }
+    }
 }
 
 /// Data of `tool_invoked`; orders the run.

@@ -236,24 +236,20 @@ impl Call<'_> {
     }
 
     fn end(&self, fate: Fate, stopped: Option<Stopped>, started: Instant) -> ExecEnd {
-        let mut stderr = self.streams[1].text();
-        if fate.starved {
-            let line = "[agon: the container's memory ran out; the setting is `[sandbox.docker] memory`]\n";
-            add_line(&mut stderr, line);
-        }
-        if fate.unseen {
-            let line = "[agon: it killed what watches it too (`kill -1`), so how it ended is not known]\n";
-            add_line(&mut stderr, line);
-        }
+        let hints = [
+            (fate.starved, "the container's memory ran out; the setting is `[sandbox.docker] memory`"),
+            (fate.unseen, "it killed what watches it too (`kill -1`), so how it ended is not known"),
+        ];
         ExecEnd {
             exit: fate.exit,
             signal: fate.signal,
             timed_out: stopped == Some(Stopped::TimedOut),
             cancelled: stopped == Some(Stopped::Cancelled),
             stdout: self.streams[0].text(),
-            stderr,
+            stderr: self.streams[1].text(),
             ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
             notes: Vec::new(),
+            hints: hints.into_iter().filter(|(is_so, _)| *is_so).map(|(_, words)| words.to_owned()).collect(),
         }
     }
 }
@@ -261,14 +257,6 @@ impl Call<'_> {
 /// A signal is told as 128 and its number; so are codes of the same number.
 fn signal_of(code: i64) -> Option<i32> {
     i32::try_from(code - 128).ok().filter(|signal| (1..=64).contains(signal))
-}
-
-/// Adds a line of ours to what a command said.
-pub fn add_line(text: &mut String, line: &str) {
-    if !text.is_empty() && !text.ends_with('\n') {
-        text.push('\n');
-    }
-    text.push_str(line);
 }
 
 #[cfg(test)]

@@ -12,7 +12,8 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use seccompiler::sock_filter;
 
-use super::plan::{HeldPlan, Limits};
+use super::plan::HeldPlan;
+use crate::sandbox::Limits;
 
 /// The system calls that are refused, by name.
 const REFUSED_CALLS: &str = include_str!("refused_calls.json");

@@ -3,7 +3,6 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use super::super::protected_snapshot::noted;
 use crate::ports::ExecEnd;
 
 /// Lines of output that are looked at.
@@ -72,7 +71,7 @@ pub fn of_limits(end: &ExecEnd, command: &str, root: &Path) -> Vec<String> {
     }
     let is_met = |complaints: &[&str]| lines().any(|line| complaints.iter().any(|of| line.contains(of)));
     words.extend(LIMITS.iter().filter(|(of, _)| is_met(of)).map(|(_, words)| (*words).to_owned()));
-    words.iter().map(|words| noted(words)).collect()
+    words
 }
 
 /// Root inside has no rights over what others own.

@@ -14,9 +14,10 @@ use super::shared_network::{Joined, PORTS};
 use crate::ports::{Asks, Exec, ExecEnd, Live, Opens};
 use crate::protocol::Lane;
 use crate::protocol::effect::HostRule;
+use crate::protocol::host::Target;
 use crate::protocol::need::Need;
 use crate::protocol::spec::Action;
-use crate::sandbox::proxy::judge::{HostRules, Target};
+use crate::sandbox::proxy::judge::HostRules;
 use crate::sandbox::proxy::origins::Origins;
 use crate::sandbox::proxy::{Asker, HostUse, Proxy, Wire};
 
@@ -58,15 +59,15 @@ impl CallNetwork {
         (read_only, joined): (bool, Option<&Joined<'_>>),
     ) -> Result<Self, String> {
         let (opens, mut rules) = (&exec.opens, HostRules::default());
-        for host in &opens.hosts {
-            rules.add_shown(Need::Host(host.clone()).name().into_owned());
+        for need in opens.needs.iter().filter(|need| matches!(need, Need::Host(_))) {
+            rules.add_shown(need.name().into_owned());
         }
         for rule in &opens.rules {
             rules.add(rule.action, &rule.need);
         }
         origins.targets().for_each(|target| rules.add_own(target.clone()));
         // What listens on this machine may keep more than the workspace, so nothing is opened where it is read-only.
-        let mut ports = if read_only { opens.ports.clone() } else { relayed(opens).collect() };
+        let mut ports: Vec<u16> = if read_only { opens.ports().collect() } else { relayed(opens).collect() };
         ports.retain(|port| !PORTS.contains(port));
         ports.sort_unstable();
         ports.dedup();
@@ -168,7 +169,7 @@ fn asker(asks: Arc<dyn Asks>, origins: Arc<Origins>, command: String) -> Asker {
 
 /// Ports of this machine that a call reaches.
 pub fn relayed(opens: &Opens) -> impl Iterator<Item = u16> {
-    opens.ports.iter().copied().chain(ports_of(&opens.rules))
+    opens.ports().chain(ports_of(&opens.rules))
 }
 
 /// The ports that rules allow by their number and none forbids in any spelling.

@@ -16,7 +16,7 @@ const GUARD: &str = r#"npm() {
   trap - TERM
   if [ "$agon_npm" = 0 ]; then rm -rf "$agon_aside"; return; fi
   rm -rf node_modules && mv "$agon_aside" node_modules
-  echo '[agon: `npm ci` failed, so `node_modules` is as it was before]' >&2
+  echo 'agon: `npm ci` failed, so `node_modules` is as it was before' >&2
   return "$agon_npm"
 }
 "#;

@@ -5,6 +5,8 @@ use std::ffi::{OsStr, OsString};
 
 use serde::{Deserialize, Serialize};
 
+use crate::sandbox::Limits;
+
 /// What stays the same for every call of a session: read once by the process that holds it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HeldPlan {
@@ -155,22 +157,4 @@ pub enum CoverKind {
     ReadOnly,
     /// It cannot be read.
     Masked,
-}
-
-/// Limits of one call.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limits {
-    /// Processes and threads at once.
-    pub processes: u64,
-    /// Open files of one process.
-    pub open_files: u64,
-    /// Bytes of one file.
-    pub file_bytes: u64,
-}
-
-impl Default for Limits {
-    /// 1,024 processes, 8,192 open files, files of 16 GiB.
-    fn default() -> Self {
-        Limits { processes: 1024, open_files: 8192, file_bytes: 16 << 30 }
-    }
 }

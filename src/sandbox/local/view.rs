@@ -9,7 +9,8 @@ use super::held::Split;
 use super::kept_back::Packages;
 use super::plan::HeldPlan;
 use super::session_holder;
-use super::{LocalOptions, git, tmp};
+use super::{git, tmp};
+use crate::sandbox::LocalOptions;
 use crate::sandbox::proxy::origins::Origins;
 
 /// A view that is made when it is needed: the folders that are shown have to be searched for it.

@@ -2,7 +2,8 @@
 
 use super::acts::{heard, left_outside, tcp, write_outside};
 use super::{Act, Stage};
-use crate::ports::{ExecEnd, Opens};
+use crate::ports::ExecEnd;
+use crate::protocol::need::Need;
 
 /// A need that a sandbox opens for a single call.
 pub struct Door {
@@ -11,7 +12,7 @@ pub struct Door {
     /// What is tried, for people.
     pub what: &'static str,
     /// What is opened.
-    pub opens: fn(&Stage) -> Opens,
+    pub opens: fn(&Stage) -> Need,
     /// The same as a forbidden act: nothing is opened for it.
     pub closed: Act,
 }
@@ -21,7 +22,7 @@ pub const DOORS: &[Door] = &[
     Door {
         id: "git_open",
         what: "with the need `git`: change the repository",
-        opens: |_| Opens { git: true, ..Opens::default() },
+        opens: |_| Need::Git,
         closed: Act {
             id: "git_closed",
             what: "without the need `git`: change the repository",
@@ -32,7 +33,7 @@ pub const DOORS: &[Door] = &[
     Door {
         id: "host_open",
         what: "with the need `host`: connect through the proxy",
-        opens: |stage| Opens { hosts: vec![format!("127.0.0.1:{}", stage.tcp_port())], ..Opens::default() },
+        opens: |stage| Need::Host(format!("127.0.0.1:{}", stage.tcp_port())),
         closed: Act {
             id: "host_closed",
             what: "without the need `host`: connect through the proxy",
@@ -43,7 +44,7 @@ pub const DOORS: &[Door] = &[
     Door {
         id: "port_open",
         what: "with the need `port`: connect to a port of this machine",
-        opens: |stage| Opens { ports: vec![stage.tcp_port()], ..Opens::default() },
+        opens: |stage| Need::Port(stage.tcp_port()),
         closed: Act {
             id: "port_closed",
             what: "without the need `port`: connect to a port of this machine",
@@ -54,7 +55,7 @@ pub const DOORS: &[Door] = &[
     Door {
         id: "outside_open",
         what: "with the need `unconfined`: write a file outside the workspace",
-        opens: |_| Opens { unconfined: true, ..Opens::default() },
+        opens: |_| Need::Unconfined,
         closed: Act {
             id: "outside_closed",
             what: "without the need `unconfined`: write a file outside the workspace",

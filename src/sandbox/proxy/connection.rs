@@ -16,9 +16,9 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
-use super::judge::Target;
 use super::tally::Counted;
 use super::{HEAD, MOST_HEAD, Proxy, tunnel};
+use crate::protocol::host::Target;
 
 type Answer = Response<BoxBody<Bytes, hyper::Error>>;
 /// Where work goes that a request leaves behind: its tunnel, or its connection to the server.

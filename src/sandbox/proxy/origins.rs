@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
-use super::judge::Target;
 use super::upstream::Upstream;
+use crate::protocol::host::Target;
 
 /// Settings of tools: the tool, and the file under the home or from the root on.
 const FILES: &[(&str, &str)] = &[

@@ -10,8 +10,8 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-use super::judge::Target;
 use super::{IDLE, Refusal};
+use crate::protocol::host::Target;
 
 /// What became of the connections to one host.
 #[derive(Clone, Debug, PartialEq, Eq)]

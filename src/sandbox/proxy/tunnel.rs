@@ -7,8 +7,8 @@ use rustls::server::Acceptor;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::Refusal;
-use super::judge::Target;
 use super::tally::Counted;
+use crate::protocol::host::Target;
 
 /// The first byte of a TLS connection.
 const HANDSHAKE: u8 = 0x16;

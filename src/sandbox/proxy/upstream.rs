@@ -7,7 +7,7 @@ use base64::Engine;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::judge::Target;
+use crate::protocol::host::Target;
 
 /// Most bytes of its answer to CONNECT.
 const MOST_HEAD: usize = 16 * 1024;

@@ -98,11 +98,20 @@ pub fn lines(rights: &Rights<'_>, tool: &str, plan: &Plan) -> impl Iterator<Item
 
 /// The needs of a call that leave the sandbox and that no rule and no grant names.
 pub fn opens<'a>(rights: &Rights<'_>, tool: &str, plan: &'a Plan) -> Vec<&'a Need> {
-    let is_named = |need: &Need| {
+    doors(rights, tool, plan).filter(|(_, by)| by.is_none()).map(|(need, _)| need).collect()
+}
+
+/// The needs of a call that leave the sandbox, each with the rule or the grant that names it.
+fn doors<'a, 'r>(
+    rights: &Rights<'r>,
+    tool: &str,
+    plan: &'a Plan,
+) -> impl Iterator<Item = (&'a Need, Option<&'r Rule>)> {
+    let by = move |need: &Need| {
         let mut rules = rights.policy.rules.iter().chain(rights.granted());
-        rules.any(|rule| names(rule, need, tool, plan))
+        rules.find(|rule| names(rule, need, tool, plan))
     };
-    plan.needs.iter().filter(|need| need.leaves_sandbox() && !is_named(need)).collect()
+    plan.needs.iter().filter(|need| need.leaves_sandbox()).map(move |need| (need, by(need)))
 }
 
 /// The rule with this action that names the decision.
@@ -212,7 +221,9 @@ fn by_level(rights: &Rights<'_>, tool: &str, plan: &Plan) -> Ruling {
             None => (Action::Ask, question(risk, rights, plan)),
         },
     };
-    default(action, rule, Line::Level)
+    let opened = doors(rights, tool, plan).filter_map(|(need, by)| Some((need.name(), &by?.name)));
+    let opened: String = opened.map(|(need, by)| format!("; `{need}` by `{by}`")).collect();
+    default(action, format!("{rule}{opened}"), Line::Level)
 }
 
 fn question(risk: Risk, rights: &Rights<'_>, plan: &Plan) -> &'static str {

@@ -11,7 +11,7 @@ use crate::projection::phrases::{self, asked_about};
 use crate::projection::visible;
 use crate::protocol::event::Plan;
 use crate::protocol::need::Need;
-use crate::protocol::spec::Risk;
+use crate::protocol::spec::{PermissionLevel, Risk};
 use crate::tui::diff;
 use crate::tui::rule::Lasts;
 use crate::tui::state::{Armed, Pane, State};
@@ -241,7 +241,9 @@ fn about(scene: &ViewModel<'_>, open: &OpenApproval, wide: u16) -> Line<'static>
         // What holds the server is in the preview.
         _ if is_of_a_server => (Tone::Quiet, "outside this sandbox".to_owned()),
         Some(sandbox) if sandbox.is_confining() => {
-            (Tone::Quiet, format!("inside {}", clean_line(&sandbox.kind)))
+            let is_planning = scene.moment.board.permission == PermissionLevel::Plan;
+            let how = if is_planning { ", read-only" } else { "" };
+            (Tone::Quiet, format!("inside {}{how}", clean_line(&sandbox.kind)))
         }
         _ => (Tone::Bad, "UNCONFINED".to_owned()),
     };

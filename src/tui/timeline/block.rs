@@ -8,7 +8,7 @@ use crate::projection::calls::target;
 use crate::projection::telling::{self, Body, Kind, Scene, Spoken, Telling, Weight};
 use crate::projection::transcript::{Item, ItemKind};
 use crate::projection::{phrases, typed};
-use crate::protocol::event::{ArenaEvent, Family, Notice, ToolUse};
+use crate::protocol::event::{ArenaEvent, Family, Notice, Plan, ToolUse};
 use crate::protocol::message::Part;
 use crate::protocol::{CallId, EventRef, ballot};
 
@@ -344,6 +344,12 @@ impl<'a> Page<'a> {
         let Some(ArenaEvent::ApprovalRequested(asked)) = self.scene.event(item.source) else {
             return String::new();
         };
+        // Of a running command only the connection was asked about.
+        if let Some(need) =
+            self.scene.event(asked.prepared).and_then(ArenaEvent::plan).and_then(Plan::connection)
+        {
+            return format!("{}: ", clean_line(&need.name()));
+        }
         let ToolUse { answer, part } = asked.tool_use;
         let is_above = self.before.is_some_and(|before| {
             before.source == answer

@@ -31,21 +31,28 @@ impl Page<'_> {
         };
         let (name, what) = (bare_line(name), bare_line(&target(args)));
         let Some(end) = end else { return self.open_call(tool_use, &name, &what) };
-        let mut out = self.told(end, |one| self.ended(tool_use, &name, &what, one));
+        let mut out = self.told(end, |one| self.ended((tool_use, end), &name, &what, one));
         out.extend(self.notes(self.scene.event(end)));
         out
     }
 
-    fn ended(&self, tool_use: ToolUse, name: &str, what: &str, one: &Telling<'_>) -> Vec<Line<'static>> {
+    fn ended(
+        &self,
+        (tool_use, end): (ToolUse, EventRef),
+        name: &str,
+        what: &str,
+        one: &Telling<'_>,
+    ) -> Vec<Line<'static>> {
         let mut out = vec![self.headline(look(one.tone), &mark(one), name, what, &one.end)];
         let preview = self.preview(tool_use).filter(|preview| one.kind == Kind::Result && is_diff(preview));
         if let Some(preview) = preview {
             out.extend(self.changes(preview));
         } else if !one.is_folded || self.is_open {
-            out.extend(self.output(match &one.body {
-                Body::Rows(rows) => rows,
-                body => without_status(body.text()),
-            }));
+            let notes = self.scene.event(end).map(ArenaEvent::told).unwrap_or_default();
+            out.extend(match &one.body {
+                Body::Rows(rows) => self.output(rows),
+                body => self.output(&without_status(body.text(), notes)),
+            });
         }
         out
     }
@@ -110,15 +117,23 @@ impl Page<'_> {
     }
 }
 
-/// A command's output without the labels that only its model needs: exit code, and which stream when only one spoke.
-fn without_status(content: &str) -> &str {
-    let rest = match content.split_once('\n') {
-        Some((first, rest)) if first.starts_with("exit code ") => rest,
-        _ => content,
-    };
-    let Some(only) = rest.strip_suffix("stderr: (empty)").or_else(|| rest.strip_suffix("stderr: (empty)\n"))
-    else {
-        return rest;
-    };
-    only.strip_prefix("stdout:\n").unwrap_or(only)
+/// A command's output without what only its model needs: exit code, agon's notes, which have lines of their own, and which
+/// stream when only one spoke.
+fn without_status(content: &str, notes: &[String]) -> String {
+    let mut rest = content
+        .split_once('\n')
+        .filter(|(first, _)| first.starts_with("exit code "))
+        .map_or(content, |(_, rest)| rest);
+    let mut hints = String::new();
+    while let Some((line, below)) = rest.split_once('\n').filter(|(line, _)| line.starts_with("[agon: ")) {
+        if !notes.iter().any(|note| line == format!("[agon: {note}]")) {
+            hints.push_str(&format!("{line}\n"));
+        }
+        rest = below;
+    }
+    let only = rest
+        .trim_end()
+        .strip_suffix("stderr: (empty)")
+        .map(|only| only.strip_prefix("stdout:\n").unwrap_or(only));
+    hints + only.unwrap_or(rest)
 }

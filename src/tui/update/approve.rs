@@ -14,6 +14,8 @@ use crate::tui::state::{Armed, Asking, Pane, State};
 use crate::tui::text::clean_line;
 use crate::tui::{Act, rule};
 
+use super::compose;
+
 /// Microseconds in which a key that was meant for elsewhere may still arrive.
 const GRACE: u64 = 400_000;
 
@@ -78,6 +80,7 @@ pub(super) fn press(state: &mut State, key: KeyEvent, acts: &mut Vec<Act>) -> bo
         return false;
     }
     let held = key.modifiers.difference(KeyModifiers::SHIFT);
+    let was_left = std::mem::take(&mut state.asking.is_left);
     let is_text = match state.asking.armed {
         Some(Armed::Deny) => deny_text(state, key, held),
         Some(Armed::Rule) => rule_text(state, key),
@@ -98,10 +101,12 @@ pub(super) fn press(state: &mut State, key: KeyEvent, acts: &mut Vec<Act>) -> bo
             go_to(state, Some(usize::from(digit as u8 - b'1')));
         }
         // Esc once too often neither answers nor goes where letters are commands.
-        KeyCode::Esc if state.asking.armed.take().is_none() => {
-            state.tell("n denies it, Tab goes to the story")
+        KeyCode::Esc if state.asking.armed.take().is_some() => {}
+        KeyCode::Esc if was_left => compose::stop(state, acts),
+        KeyCode::Esc => {
+            state.asking.is_left = true;
+            state.tell("n denies it, Tab goes to the story, Esc again interrupts");
         }
-        KeyCode::Esc => {}
         KeyCode::Enter => confirm(state, acts),
         KeyCode::Char('y' | 's' | 'r')
             if held.is_empty() && is_first(state) && !state.asking.is_seen.get() =>

@@ -69,6 +69,11 @@ fn interrupt(state: &mut State, acts: &mut Vec<Act>) {
         let then = if state.is_working() { ", Esc again interrupts" } else { "" };
         return state.tell(format!("cleared; \u{2191} brings it back{then}"));
     }
+    stop(state, acts);
+}
+
+/// Interrupts what runs.
+pub(super) fn stop(state: &mut State, acts: &mut Vec<Act>) {
     if state.is_working() {
         let (spark, words) = match state.addressed() {
             Some(row) => (Some(row.spark), format!("stopping {}", clean_line(&row.role))),

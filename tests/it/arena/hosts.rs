@@ -65,14 +65,18 @@ async fn a_running_call_waits_for_the_answer_of_a_person() {
     let running = place.scripted(SCRIPT).tool(Arc::new(Caller)).attended().open().await.unwrap();
     let arena = &running.arena;
     prompt(arena, "call").await;
-    for (host, choice) in [("b.example", Choice::Deny(String::new())), ("a.example", Choice::Once)] {
+    for (host, choice) in [("b.example", Choice::Deny("no, use a".to_owned())), ("a.example", Choice::Once)] {
         let asked = asked(arena, host).await;
         let answer = Command::Answer { call: asked.call, digest: asked.digest, choice, by: "ann".to_owned() };
         arena.submit(answer).await.unwrap();
     }
     closed(arena).await;
     let log = stopped(arena).await;
-    assert_eq!(ends(&log), [("Ok".to_owned(), "Some(true) Some(false) Some(false)".to_owned())], "{log:#?}");
+    assert_eq!(
+        ends(&log),
+        [("Ok".to_owned(), "Some(Ok(())) Some(Err(\"no, use a\")) Some(Err(\"\"))".to_owned())],
+        "{log:#?}"
+    );
     let log: Vec<_> = log.into_iter().map(Arc::new).collect();
     assert!(agon::arena::replay::verify(&log).holds(true));
 }

@@ -65,7 +65,8 @@ fn explain_names_the_line_that_decides() {
     }
     // A host that a rule names is not what is asked about.
     let named = ["bash: x", "--need", "host:example.org", "--allow", "host:example.org"];
-    assert_eq!(explained(&env, &named)["rule"], "default: running commands is asked about");
+    let rule = "default: running commands is asked about; `host:example.org` by `--allow host:example.org`";
+    assert_eq!(explained(&env, &named)["rule"], rule);
 }
 
 #[test]

@@ -64,7 +64,15 @@ fn what_left_the_sandbox_is_told_with_the_call() {
     let ran = env.run(&[&["run", "go", "--yes", "--sandbox", "none"][..], &allow].concat());
     assert_eq!(ran.code, 0, "{ran}");
     let why = env.run(&["why", "latest"]).stdout;
-    assert!(why.contains("prepared: ready, needs `unconfined`, needs `port:5432`, digest"), "{why}");
+    for words in [
+        "prepared: ready, needs `unconfined`, needs `port:5432`, digest",
+        "asked about; `unconfined` by `--allow unconfined`; `port:5432` by `--allow port:5432`",
+        "started outside the sandbox",
+    ] {
+        assert!(why.contains(words), "{words}: {why}");
+    }
+    let report = env.run(&["report", "latest", "--format", "md"]).stdout;
+    assert!(report.contains("needs `unconfined`, `port:5432`"), "{report}");
 }
 
 #[test]

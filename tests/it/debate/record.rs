@@ -201,7 +201,7 @@ fn a_debate_that_a_budget_cut_short_ends_at_its_limit_with_the_verdict_it_reache
     assert_eq!((world.count("debate_shortened"), world.count("verdict_reached")), (1, 1));
     let stage = agon::assembly::session_status::stage_of_debate(&world.log);
     assert!(
-        matches!(&stage, Some(agon::assembly::session_status::Stage::Limited(at)) if at.limit == LimitKind::Steps && at.anew.is_none()),
+        matches!(&stage, Some(agon::assembly::session_status::Stage::Limited(at)) if at.limit == LimitKind::Steps && at.question.is_none()),
         "{stage:?}"
     );
 }

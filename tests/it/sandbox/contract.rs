@@ -79,7 +79,7 @@ impl Opened {
 
     /// Runs a command to its end.
     pub async fn run(&self, exec: Exec) -> ExecEnd {
-        self.sandbox.exec(exec, &Heard::default(), &CancellationToken::new()).await.unwrap()
+        read(self.sandbox.exec(exec, &Heard::default(), &CancellationToken::new()).await.unwrap())
     }
 
     /// Runs a command line to its end.
@@ -152,7 +152,12 @@ pub fn exec(command: &str) -> Exec {
 
 /// Runs a command line in any sandbox to its end.
 pub async fn run(sandbox: &dyn Sandbox, command: &str) -> ExecEnd {
-    sandbox.exec(exec(command), &Heard::default(), &CancellationToken::new()).await.unwrap()
+    read(sandbox.exec(exec(command), &Heard::default(), &CancellationToken::new()).await.unwrap())
+}
+
+/// With agon's own lines after what the command wrote.
+pub fn read(end: ExecEnd) -> ExecEnd {
+    ExecEnd { stderr: format!("{}{}", end.stderr, end.said()), ..end }
 }
 
 pub async fn a_command_reports_code_signal_and_both_streams(opened: Opened) {

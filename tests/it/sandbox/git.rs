@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use agon::ports::{Exec, ExecEnd, Opens, Sandbox};
+use agon::protocol::need::Need;
 use agon::sandbox::LocalSandbox;
 use tokio_util::sync::CancellationToken;
 
@@ -48,7 +49,7 @@ pub async fn open() -> Option<Opened> {
 }
 
 fn with_git(command: &str) -> Exec {
-    Exec { opens: Opens { git: true, ..Opens::default() }, ..exec(command) }
+    Exec { opens: Opens::of(&[Need::Git]), ..exec(command) }
 }
 
 pub async fn run(opened: &Opened, command: &str) -> ExecEnd {
@@ -105,7 +106,7 @@ async fn an_empty_folder_becomes_a_repository_by_the_need_that_is_named() {
     let end = opened.run(exec("git init -q -b trunk")).await;
     assert!(end.exit != Some(0) && end.stderr.contains("needs: [\"unconfined\"]"), "{end:?}");
     assert!(!end.stderr.contains("commit message"), "{end:?}");
-    let unconfined = Opens { unconfined: true, ..Opens::default() };
+    let unconfined = Opens::of(&[Need::Unconfined]);
     let end = opened.run(Exec { opens: unconfined, ..exec("git init -q -b trunk") }).await;
     assert_eq!(end.exit, Some(0), "{end:?}");
     works(&opened, "echo one >a && git add a && git -c user.name=t -c user.email=t@t commit -qm first").await;
@@ -191,7 +192,7 @@ async fn a_work_tree_commits_and_the_other_work_trees_stay() {
     assert!(!shared.join("worktrees/evil").exists(), "{end:?}");
     assert_eq!(fs::read_to_string(shared.join("worktrees/side/commondir")).unwrap(), "../..\n");
     for name in [".git/HEAD", ".git/index", ".git/worktrees/evil/", ".git/worktrees/side/commondir"] {
-        assert!(end.stderr.contains(name), "{name}: {end:?}");
+        assert!(end.said().contains(name), "{name}: {end:?}");
     }
     assert_eq!(git(&side, &["log", "-1", "--format=%s", "side"]), "side\n", "{end:?}");
     assert_eq!(git(&side, &["rev-parse", "new"]), git(&side, &["rev-parse", "side"]));
@@ -242,7 +243,7 @@ async fn what_the_user_began_is_not_continued_from_a_call() {
     let mut rebase = Command::new("git");
     rebase.args(["rebase", "side"]).current_dir(&opened.root).stdout(Stdio::null()).stderr(Stdio::null());
     assert!(!rebase.status().unwrap().success());
-    let why = opened.sandbox.cannot_open(&Opens { git: true, ..Opens::default() }).unwrap();
+    let why = opened.sandbox.cannot_open(&[Need::Git]).unwrap();
     assert!(why.contains("`.git/rebase-merge`") && why.contains("continue or abort"), "{why}");
     let end = opened.sandbox.exec(with_git("true"), &Heard::default(), &CancellationToken::new()).await;
     assert_eq!(end.unwrap_err(), why);
@@ -482,7 +483,7 @@ async fn in_a_folder_of_a_repository_the_words_say_where_to_begin() {
     let top = format!("a folder of the repository {}, which commands do not see", opened.root.display());
     let end = opened.sh("git log | head -1").await;
     assert!(end.stderr.contains(&top) && end.stderr.contains("[agon: `git` is not available"), "{end:?}");
-    let why = opened.sandbox.cannot_open(&Opens { git: true, ..Opens::default() }).unwrap();
+    let why = opened.sandbox.cannot_open(&[Need::Git]).unwrap();
     assert!(
         why.contains(&top) && why.ends_with(&format!("`--workspace {}`", opened.root.display())),
         "{why}"

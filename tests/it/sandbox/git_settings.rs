@@ -3,8 +3,9 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use agon::ports::{Opens, RunContext, Sandbox};
+use agon::ports::{RunContext, Sandbox};
 use agon::protocol::event::{PathBase, PrepareResult, ToolStatus};
+use agon::protocol::need::Need;
 use agon::sandbox::LocalSandbox;
 use agon::toolvault::{Plans, ToolVault};
 use serde_json::json;
@@ -85,10 +86,10 @@ async fn what_would_hide_changes_and_what_git_cannot_read_is_refused_in_words() 
     let lone = opened.root.with_file_name("lone");
     git(&opened.root, &["clone", "-q", "--shared", ".", lone.to_str().unwrap()]);
     let sandbox = LocalSandbox::open(&lone, options()).unwrap();
-    let why = sandbox.cannot_open(&Opens { git: true, ..Opens::default() }).unwrap();
+    let why = sandbox.cannot_open(&[Need::Git]).unwrap();
     assert!(why.contains("its objects are borrowed"), "{why}");
     let end = sandbox.exec(exec("git log"), &Heard::default(), &CancellationToken::new()).await.unwrap();
-    assert!(end.stderr.contains("its objects are borrowed"), "{end:?}");
+    assert!(end.said().contains("its objects are borrowed"), "{end:?}");
     fs::remove_dir_all(lone).unwrap();
 }
 

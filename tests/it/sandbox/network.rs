@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use agon::ports::{Asks, Exec, ExecEnd, Live, Opens, Sandbox};
+use agon::ports::{Answer, Asks, Exec, ExecEnd, Live, Opens, Sandbox};
 use agon::protocol::Lane;
 use agon::protocol::effect::HostRule;
 use agon::protocol::need::Need;
@@ -15,7 +15,7 @@ use agon::sandbox::proxy::Wire;
 use agon::sandbox::{LocalOptions, LocalSandbox};
 use tokio_util::sync::CancellationToken;
 
-use super::contract::{Opened, exec};
+use super::contract::{Opened, exec, read};
 use super::local::{can_be_had, options};
 use super::proxy::kit::{Net, server};
 
@@ -48,7 +48,7 @@ async fn run(opened: &Opened, command: &str, opens: Opens) -> ExecEnd {
 }
 
 fn hosts(hosts: &[&str]) -> Opens {
-    Opens { hosts: hosts.iter().map(|host| (*host).to_owned()).collect(), ..Opens::default() }
+    Opens { needs: hosts.iter().map(|host| Need::Host((*host).to_owned())).collect(), ..Opens::default() }
 }
 
 #[tokio::test]
@@ -122,7 +122,7 @@ async fn a_port_of_this_machine_is_reached_only_by_the_call_it_was_opened_for() 
     net.place(&address.to_string(), address);
     let get = format!("curl -sS --max-time 5 http://127.0.0.1:{}/", address.port());
     assert_ne!(opened.sh(&get).await.exit, Some(0));
-    let opens = Opens { ports: vec![address.port()], ..Opens::default() };
+    let opens = Opens::of(&[Need::Port(address.port())]);
     let end = run(&opened, &get, opens).await;
     assert_eq!((end.exit, end.stdout.as_str()), (Some(0), "hello\n"), "{end:?}");
     assert!(end.stderr.contains(&format!("127.0.0.1:{}: ", address.port())), "{end:?}");
@@ -187,11 +187,12 @@ impl Live for AtScreen {
 
 #[async_trait::async_trait]
 impl Asks for Person {
-    async fn ask(&self, need: Need, words: String) -> Option<bool> {
+    async fn ask(&self, need: Need, words: String) -> Option<Answer> {
         self.asked.lock().unwrap().push(format!("{}: {words}", need.name()));
         match self.patience {
             Some(_) => std::future::pending().await,
-            None => Some(need.name().starts_with("host:a")),
+            None if need.name().starts_with("host:a") => Some(Ok(())),
+            None => Some(Err("use a".to_owned())),
         }
     }
 
@@ -204,7 +205,7 @@ impl Asks for Person {
 
 async fn attended(opened: &Opened, command: &str, person: &Arc<Person>) -> ExecEnd {
     let exec = Exec { timeout_ms: 1, ..exec(command) };
-    opened.sandbox.exec(exec, &AtScreen(person.clone()), &CancellationToken::new()).await.unwrap()
+    read(opened.sandbox.exec(exec, &AtScreen(person.clone()), &CancellationToken::new()).await.unwrap())
 }
 
 #[tokio::test]
@@ -220,7 +221,10 @@ async fn a_connection_waits_for_the_answer_of_a_person_and_the_calls_time_with_i
         end.stdout.contains("CARGO_HTTP_TIMEOUT=600"),
         "tools wait longer than they do for servers: {end:?}"
     );
-    assert!(end.stderr.contains("b.example:80 refused: it was asked about and not allowed"), "{end:?}");
+    assert!(
+        end.stderr.contains("b.example:80 refused: it was asked about and not allowed: use a]"),
+        "{end:?}"
+    );
     let mut asked = person.asked.lock().unwrap().clone();
     asked.dedup();
     let [first, second] = &asked[..] else { panic!("one question for each host: {asked:?}") };

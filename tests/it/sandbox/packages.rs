@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agon::ports::{Exec, ExecEnd, Opens, Sandbox};
+use agon::protocol::need::Need;
 use agon::sandbox::proxy::{SystemWire, Wire};
 use agon::sandbox::{LocalOptions, LocalSandbox};
 
@@ -25,7 +26,7 @@ pub(super) async fn open(wire: Arc<dyn Wire>) -> Option<Opened> {
 }
 
 async fn run(opened: &Opened, command: &str, hosts: &[String]) -> ExecEnd {
-    let opens = Opens { hosts: hosts.to_vec(), ..Opens::default() };
+    let opens = Opens { needs: hosts.iter().cloned().map(Need::Host).collect(), ..Opens::default() };
     opened.run(Exec { timeout_ms: 180_000, opens, ..exec(command) }).await
 }
 

@@ -141,8 +141,13 @@ async fn the_first_file_that_is_read_in_a_folder_brings_its_instructions_once() 
     bench.put("a/b/c.txt", "text\n");
     bench.put("node_modules/evil/AGENTS.md", "obey\n");
     bench.put("node_modules/evil/i.js", "1\n");
+    bench.put(".gitignore", "/out\n");
+    bench.put("out/deep/AGENTS.md", "obey\n");
+    bench.put("out/deep/i.js", "1\n");
     bench.open();
-    assert_eq!(bench.ok("read_file", json!({"path": "node_modules/evil/i.js"})).await, "     1\t1\n");
+    for path in ["node_modules/evil/i.js", "out/deep/i.js"] {
+        assert_eq!(bench.ok("read_file", json!({"path": path})).await, "     1\t1\n");
+    }
     let first = bench.ok("read_file", json!({"path": "a/b/c.txt"})).await;
     assert_eq!(
         first,
@@ -165,6 +170,8 @@ async fn the_first_file_that_is_read_in_a_folder_brings_its_instructions_once() 
     bench.seen.clear();
     let long = bench.ok("read_file", json!({"path": "a/b/c.txt"})).await;
     has(&long, &["`a/b/AGENTS.md` has 20000 bytes; as instructions at most 16384 are read"]);
+    let again = bench.ok("read_file", json!({"path": "a/b/c.txt"})).await;
+    assert_eq!(again, "     1\ttext\n", "said once");
 }
 
 fn followed(folder: &str, name: &str, text: &str) -> String {

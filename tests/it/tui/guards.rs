@@ -2,7 +2,7 @@
 
 use agon::protocol::Command;
 use agon::tui::{Act, Msg, update};
-use ratatui::crossterm::event::KeyCode::{Char, Enter, Esc, Tab};
+use ratatui::crossterm::event::KeyCode::{Char, Down, Enter, Esc, Tab};
 use serde_json::json;
 
 use super::made::{begun, ctrl, debate, demo, first, key, looked_at, said, shown, state, typed};
@@ -99,6 +99,12 @@ fn what_waits_for_an_answer_is_one_key_away_and_esc_opens_no_commands() {
     assert!(last_line(&state, 80, 24).contains("y once"));
     let _ = update(&mut state, key(Esc));
     assert!(last_line(&state, 80, 24).contains("y once"));
+    assert!(update(&mut state, key(Down)).is_empty() && update(&mut state, key(Esc)).is_empty());
+    assert_eq!(
+        update(&mut state, key(Esc)),
+        [Act::Submit(Command::Interrupt { spark: None })],
+        "twice it interrupts"
+    );
     let _ = typed(&mut state, "for me");
     assert!(shown(&state, 80, 24).contains("❯ for me"), "{}", shown(&state, 80, 24));
     let _ = update(&mut state, key(Tab));

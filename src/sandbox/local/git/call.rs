@@ -15,9 +15,7 @@ use super::place::GitPlace;
 use super::scan::{self, Change, Layer, Mark};
 use super::{gone, keep, settings};
 use crate::ports::{Exec, ExecEnd, Live, Opens};
-use crate::protocol::Lane;
 use crate::protocol::text::names_shown;
-use crate::sandbox::protected_snapshot::noted;
 
 /// Milliseconds that a command of agon's own may take.
 const OWN_MS: u64 = 60_000;
@@ -123,12 +121,7 @@ impl LocalSandbox {
                 end.exit = end.exit.map(|code| code.max(1));
             }
         }
-        for line in lines {
-            let words = noted(&line);
-            live.push(Lane::Stderr, &words);
-            end.stderr.push_str(&words);
-            end.notes.push(line);
-        }
+        end.notes.extend(lines);
         Ok(end)
     }
 

@@ -11,7 +11,7 @@ use agon::sandbox::docker::{
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use crate::sandbox::contract::{Heard, exec};
+use crate::sandbox::contract::{Heard, exec, read};
 
 /// The image with nothing but busybox.
 pub const IMAGE: &str = "agon-test";
@@ -119,7 +119,7 @@ impl Bench {
     }
 
     pub async fn run_in(&self, sandbox: &DockerSandbox, exec: Exec) -> ExecEnd {
-        sandbox.exec(exec, &Heard::default(), &CancellationToken::new()).await.unwrap()
+        read(sandbox.exec(exec, &Heard::default(), &CancellationToken::new()).await.unwrap())
     }
 
     /// The containers of this test, as the engine knows them.

@@ -6,8 +6,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use agon::protocol::host::Target;
 use agon::protocol::spec::Action;
-use agon::sandbox::proxy::judge::{HostRules, Target};
+use agon::sandbox::proxy::judge::HostRules;
 use agon::sandbox::proxy::upstream::Upstream;
 use agon::sandbox::proxy::{Asker, Proxy, Wire};
 use async_trait::async_trait;
@@ -107,7 +108,10 @@ impl Served {
             let (answer, answered) = oneshot::channel();
             let client = client.map(str::to_owned);
             let _ = ask.send(Question { target: target.clone(), client, answer });
-            Box::pin(async move { answered.await.ok() })
+            Box::pin(async move {
+                let is_allowed: bool = answered.await.ok()?;
+                Some(if is_allowed { Ok(()) } else { Err(String::new()) })
+            })
         });
         let wire: Arc<dyn Wire> = net.clone();
         let proxy = Proxy::new(all, wire, asks.then_some(asker)).unwrap();

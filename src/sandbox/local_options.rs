@@ -1,17 +1,18 @@
-//! What a local sandbox is opened with.
+//! What a sandbox of this machine's kernel is opened with; needs no such kernel.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::plan::Limits;
+use serde::{Deserialize, Serialize};
+
+use super::protected::ProtectedNames;
+use super::proxy::{SystemWire, Wire};
 use crate::protocol::spec::DeniedPath;
-use crate::sandbox::protected::ProtectedNames;
-use crate::sandbox::proxy::{SystemWire, Wire};
 
 /// What a local sandbox is opened with.
 #[derive(Clone, Debug)]
 pub struct LocalOptions {
-    /// The program that becomes the sandbox: one whose `main` begins with [`enter`].
+    /// The program that becomes the sandbox: one whose `main` begins with `local::enter`.
     pub program: PathBuf,
     /// The files that cannot be read inside.
     pub secrets: Vec<DeniedPath>,
@@ -47,5 +48,23 @@ impl Default for LocalOptions {
             proofs: None,
             wire: Arc::new(SystemWire),
         }
+    }
+}
+
+/// Limits of one call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Processes and threads at once.
+    pub processes: u64,
+    /// Open files of one process.
+    pub open_files: u64,
+    /// Bytes of one file.
+    pub file_bytes: u64,
+}
+
+impl Default for Limits {
+    /// 1,024 processes, 8,192 open files, files of 16 GiB.
+    fn default() -> Self {
+        Limits { processes: 1024, open_files: 8192, file_bytes: 16 << 30 }
     }
 }
