@@ -37,7 +37,7 @@ impl Placeholder {
     /// nothing can be made.
     pub fn hold(path: &Path) -> Option<Self> {
         for _ in 0..TRIES {
-            let is_made = match rustix::fs::mkdirat(CWD, path, Mode::from_raw_mode(0o755 | MARK)) {
+            let is_made = match rustix::fs::mkdirat(CWD, path, Mode::from_raw_mode(0o755) | Mode::SVTX) {
                 Ok(()) => true,
                 Err(Errno::EXIST) => false,
                 Err(_) => return None,

@@ -6,9 +6,10 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid};
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, RawMode, Stat, Uid};
 
 use super::beneath::{self, Beneath, io_error, look, open_file};
 use super::files::digest;
@@ -69,7 +70,7 @@ fn put(beneath: &Beneath, change: &PathChange, content: Source<'_>) -> Result<()
             if old == sha256 =>
         {
             open_file(directory.as_fd(), name, path).map(|file| {
-                rustix::fs::fchmod(&file, Mode::from_raw_mode(*mode)).map_err(|errno| io_error(path, errno))
+                rustix::fs::fchmod(&file, Mode::from_raw_mode(*mode as RawMode)).map_err(|errno| io_error(path, errno))
             })?
         }
         (_, Some(after)) => replace(directory.as_fd(), path, (after, stat.as_ref()), content),
@@ -91,8 +92,9 @@ fn state(
         }
         FileType::RegularFile => {
             let file = open_file(directory, name, path)?;
+            let mode = file.metadata().map_err(|error| io_error(path, error))?.mode() & 0o777;
             let sha256 = digest(file).map_err(|error| io_error(path, error))?;
-            PathState::File { sha256, mode: stat.st_mode & 0o777 }
+            PathState::File { sha256, mode }
         }
         _ => return Err(FileError::Changed(path.to_owned())),
     };
@@ -155,5 +157,5 @@ fn write(
         // Only root can give a file away; for any other user the owner is already right.
         let _ = rustix::fs::fchown(&file, Some(Uid::from_raw(stat.st_uid)), Some(Gid::from_raw(stat.st_gid)));
     }
-    Ok(rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?)
+    Ok(rustix::fs::fchmod(&file, Mode::from_raw_mode(mode as RawMode))?)
 }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::BorrowedFd;
 
-use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Stat, Uid};
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, RawMode, RenameFlags, Stat, Uid};
 use rustix::io::Errno;
 
 use super::beneath::{io_error, look, open_file, refuse_unless_file, shown};
@@ -68,7 +68,7 @@ pub fn write_beside(
     directory: BorrowedFd<'_>,
     name: &str,
     content: &[u8],
-    (existing, mode): (Option<&Stat>, u32),
+    (existing, mode): (Option<&Stat>, RawMode),
 ) -> std::io::Result<()> {
     let first = Mode::from_raw_mode(if existing.is_some() { 0o600 } else { mode });
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
