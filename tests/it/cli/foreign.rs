@@ -312,7 +312,8 @@ fn what_was_granted_for_a_session_counts_for_its_own_user_only() {
     assert_eq!(env.run(&["run", "go"]).code, 4);
     let id = ids(&env).remove(0);
     let mut answered = Terminal::start(&env, &["resume", &id], 120, 40);
-    answered.wait_for("may it run?");
+    // What is typed before the question itself is dropped.
+    answered.wait_for("n REASON no:");
     answered.press("session\r");
     assert_eq!(answered.end(), 0, "the second call is granted by the answer to the first");
     let log = up_to(log_of(&env), "approval_answered");

@@ -139,7 +139,7 @@ fn shells_complete_sessions_models_personas_and_blueprints() {
 fn a_task_opens_the_screen_and_a_list_is_there_to_choose_from() {
     let env = scripted(&HELLO.repeat(3));
     let mut screen = Terminal::start(&env, &["/etc is what I mean", "--sandbox", "none"], 100, 30);
-    screen.wait("the answer", |text| text.contains("hello") && text.contains("/etc is what I mean"));
+    screen.wait("the answer", |text| text.contains("── done") && text.contains("/etc is what I mean"));
     screen.press("\x04");
     assert_eq!(screen.end(), 0);
     let mut screen = Terminal::start(&env, &["-r", "--sandbox", "none"], 100, 30);
@@ -149,7 +149,7 @@ fn a_task_opens_the_screen_and_a_list_is_there_to_choose_from() {
     screen.press("\x04");
     assert_eq!(screen.end(), 0);
     let mut screen = Terminal::start(&env, &["-c", "once more", "--sandbox", "none"], 100, 30);
-    screen.wait("the second turn", |text| text.contains("once more") && text.matches("hello").count() == 2);
+    screen.wait("the second turn", |text| text.contains("once more") && text.matches("── done").count() == 2);
     screen.press("\x04");
     assert_eq!(screen.end(), 0);
     assert_eq!(ids(&env).len(), 1);

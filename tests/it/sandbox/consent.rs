@@ -291,7 +291,7 @@ fn mission_control_asks_and_goes_on_with_the_task_after_a_yes() {
     assert!(screen.text().contains("commands can use the network"), "{}", screen.text());
     screen.press("y\r");
     screen.press("no\r");
-    screen.wait_for("❯ go");
+    screen.wait("the task again", |text| text.contains("❯ go") && !text.contains("Write yes or no"));
     assert!(opened(&env).is_none());
     screen.press("\r");
     screen.wait_for("Write yes or no");

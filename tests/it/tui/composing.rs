@@ -117,7 +117,7 @@ fn an_editor_of_ones_own_gets_the_text_and_gives_it_back_and_earlier_tasks_are_t
     screen.press("typed there\r");
     screen.wait("the text", |text| text.contains("begun here") && text.contains("and typed there"));
     screen.press("\r");
-    screen.wait("the answer", |text| text.contains("hello"));
+    screen.wait("the answer", |text| text.contains("hello") && text.contains("── done"));
     screen.press("\x12yester");
     screen.wait_for("\u{25b8} the task of yesterday");
     screen.press("\r");
@@ -150,7 +150,7 @@ fn words_are_found_in_the_story_newest_first_and_marked() {
 fn the_last_answer_stays_in_the_terminal() {
     let env = scripted(HELLO);
     let mut screen = Terminal::start(&env, &["greet me", "--sandbox", "none"], 100, 30);
-    screen.wait_for("hello");
+    screen.wait("the answer", |text| text.contains("hello") && text.contains("── done"));
     screen.press("\x04");
     screen.wait("the ordinary screen", |text| {
         text.contains("hello") && text.contains("done \u{b7} ") && text.contains("continue: agon -c")
@@ -165,10 +165,10 @@ fn a_command_of_ones_own_runs_in_the_sandbox_and_its_output_is_offered() {
     screen.wait_for("write a task");
     screen.press("!echo made by hand; touch /etc/agon-was-here; exit 3\r");
     screen.wait("its output", |text| text.contains("made by hand\n") && text.contains("(exit 3)"));
-    assert!(screen.text().contains("Enter sends the output to the model"), "{}", screen.text());
+    screen.wait_for("Enter sends the output to the model");
     assert!(!std::path::Path::new("/etc/agon-was-here").exists());
     screen.press("\r");
-    screen.wait_for("hello");
+    screen.wait("the answer", |text| text.contains("hello") && text.contains("── done"));
     screen.press("\x04");
     assert_eq!(screen.end(), 0);
 }
