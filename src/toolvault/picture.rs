@@ -18,7 +18,7 @@ const LONGEST: u32 = 1_568;
 /// Bytes that providers take: 5 MB in base64.
 const MOST_SENT: usize = 3_700_000;
 
-/// Pixels that are decoded. A JPEG of so many takes 150 MB; a PNG is decoded row by row.
+/// Pixels that are decoded. A JPEG of so many takes 150 MB, a progressive one 500; a PNG is decoded row by row.
 const MOST_PIXELS: u64 = 50_000_000;
 
 /// The same of a PNG whose rows are interlaced, which is decoded as a whole.
