@@ -1,8 +1,6 @@
 //! Finds out the windows and prices of models that neither agon nor the user has a number for, and whether they take
 //! pictures: the server is asked, and what it said is remembered for when it is slow.
 
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -12,7 +10,7 @@ use crate::assembly::{WireError, providers};
 use crate::config::learnt::{Learnt, Told, server_of};
 use crate::config::models::UNKNOWN_MAX_OUTPUT;
 use crate::config::{Config, Connection, ModelName};
-use crate::ports::{OfferedModel, Provider};
+use crate::ports::OfferedModel;
 use crate::protocol::spec::{ModelSpec, Setting, Spec};
 use crate::protocol::text::grouped;
 
@@ -103,11 +101,14 @@ async fn one(config: &Config, limited: bool, model: &mut ModelSpec) -> Option<St
         _ => FIRST_PATIENCE,
     };
     let server = providers::reach(config, &name.provider).ok()?;
-    let asked = tokio::spawn(ask(server, name.clone(), at.clone(), file.clone()));
-    let answer = tokio::time::timeout(patience, asked).await;
+    let answer = tokio::time::timeout(patience, server.model(&name.model)).await;
     let is_late = answer.is_err();
-    let told = answer.ok().and_then(Result::ok).flatten();
+    let told = answer.ok().flatten();
     let is_guess = told.as_ref().is_some_and(|told| told.is_context_assumed);
+    if let Some(told) = told.as_ref().filter(|_| !at.is_empty() && !is_guess) {
+        // What cannot be kept is asked for again.
+        let _ = Learnt::keep_told(&file, &model.name, &at, of(told));
+    }
     let told = told.map(|told| of(&told)).or_else(|| learnt.told(&name, &at).copied()).unwrap_or_default();
     model.price = model.price.or(told.price);
     if is_sized {
@@ -138,16 +139,6 @@ async fn one(config: &Config, limited: bool, model: &mut ModelSpec) -> Option<St
     (is_new || is_late).then(|| {
         format!("the window of `{name}` {why}: agon assumes {context} tokens; set `context` in [models.\"{name}\"]")
     })
-}
-
-/// Asks a server of a model. What it says is kept for the sessions to come, also when this one no longer waits for it.
-async fn ask(server: Arc<dyn Provider>, name: ModelName, at: String, file: PathBuf) -> Option<OfferedModel> {
-    let told = server.model(&name.model).await?;
-    if !at.is_empty() && !told.is_context_assumed {
-        // What cannot be kept is asked for again.
-        let _ = Learnt::keep_told(&file, &name.to_string(), &at, of(&told));
-    }
-    Some(told)
 }
 
 fn of(told: &OfferedModel) -> Told {
