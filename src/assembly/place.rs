@@ -266,7 +266,7 @@ impl Place {
         let servers = Setting::Sources(mcp::names(config));
         here.extend(Some(servers).filter(|it| taken_up::changes_anything(before, it)));
         let (mut changed, mut spec) = changes(config, before.clone(), here, wanted)?;
-        self.notes.extend(windows::complete_settings(config, &mut changed, &mut spec).await);
+        self.notes.extend(windows::complete_settings(config, &mut changed, &mut spec).await?);
         let plans = spec.permission == PermissionLevel::Plan;
         if wanted.squad.is_some() || session.has_open_turn() || plans {
             self.furnish(Means::Configured(config, id), &mut changed, &mut spec).await?;

@@ -1,19 +1,24 @@
-//! Finds out the windows of models that neither agon nor the user has a number for, and whether they take pictures: the
-//! server is asked.
+//! Finds out the windows and prices of models that neither agon nor the user has a number for, and whether they take
+//! pictures: the server is asked, and what it said is remembered for when it is slow.
 
 use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use crate::assembly::providers;
-use crate::config::learnt::{Learnt, server_of};
+use crate::assembly::spec::check_prices;
+use crate::assembly::{WireError, providers};
+use crate::config::learnt::{Learnt, Told, server_of};
 use crate::config::models::UNKNOWN_MAX_OUTPUT;
 use crate::config::{Config, Connection, ModelName};
+use crate::ports::OfferedModel;
 use crate::protocol::spec::{ModelSpec, Setting, Spec};
 use crate::protocol::text::grouped;
 
-/// How long a server may take to tell.
+/// How long a server may take to tell, how long one that was never asked, and how long one without whose price nothing
+/// may begin.
 const PATIENCE: Duration = Duration::from_secs(1);
+const FIRST_PATIENCE: Duration = Duration::from_secs(3);
+const PRICE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Tokens that a model on this machine is taken to hold where its server does not tell.
 const LOCAL_CONTEXT: u64 = 8_192;
@@ -32,22 +37,36 @@ pub(super) fn too_small_for_a_debate(models: &[ModelSpec]) -> impl Iterator<Item
     })
 }
 
-/// Completes these models; gives a line for each whose window is assumed.
-pub(super) async fn complete(config: &Config, models: impl Iterator<Item = &mut ModelSpec>) -> Vec<String> {
-    join_all(models.map(|model| one(config, model))).await.into_iter().flatten().collect()
+/// Completes these models; gives a line for each whose window is assumed. Where money is `limited`, their prices are
+/// asked for as well.
+pub(super) async fn complete(
+    config: &Config,
+    limited: bool,
+    models: impl Iterator<Item = &mut ModelSpec>,
+) -> Vec<String> {
+    join_all(models.map(|model| one(config, limited, model))).await.into_iter().flatten().collect()
 }
 
-/// The same for the models that settings bring in, and for the spec with them applied.
+/// The same for the models that settings bring in and, where money is limited, for those without a price; and for the
+/// spec with them applied.
 pub(super) async fn complete_settings(
     config: &Config,
-    settings: &mut [Setting],
+    settings: &mut Vec<Setting>,
     spec: &mut Spec,
-) -> Vec<String> {
+) -> Result<Vec<String>, WireError> {
+    let limited = spec.limits.has_money();
+    let is_set = |name: &str| {
+        settings.iter().any(|setting| matches!(setting, Setting::Model { spec, .. } if spec.name == name))
+    };
+    let unpriced =
+        spec.models.iter().filter(|model| limited && model.price.is_none() && !is_set(&model.name));
+    let unpriced: Vec<ModelSpec> = unpriced.cloned().collect();
+    settings.extend(unpriced.into_iter().map(|spec| Setting::Model { spec, default: false }));
     let models = settings.iter_mut().filter_map(|setting| match setting {
         Setting::Model { spec, .. } => Some(spec),
         _ => None,
     });
-    let notes = complete(config, models).await;
+    let notes = complete(config, limited, models).await;
     for setting in settings {
         if let Setting::Model { spec: new, .. } = setting
             && let Some(row) = spec.models.iter_mut().find(|row| row.name == new.name)
@@ -55,24 +74,46 @@ pub(super) async fn complete_settings(
             row.clone_from(new);
         }
     }
-    notes
+    check_prices(spec)?;
+    Ok(notes)
 }
 
-async fn one(config: &Config, model: &mut ModelSpec) -> Option<String> {
+async fn one(config: &Config, limited: bool, model: &mut ModelSpec) -> Option<String> {
     let name: ModelName = model.name.parse().ok()?;
     let written = config.file().models.get(&model.name);
-    if config.known_models().as_of(&name).is_some()
-        || written.is_some_and(|written| written.context.is_some())
-    {
+    let is_sized = config.known_models().as_of(&name).is_some()
+        || written.is_some_and(|written| written.context.is_some());
+    let needs_price = limited && model.price.is_none();
+    if is_sized && !needs_price {
         return None;
     }
     let connection = config.connection(&name.provider).ok()?;
-    if matches!(connection, Connection::Script { .. }) {
+    let at = match &connection {
+        Connection::Http { base_url, .. } => server_of(base_url),
+        Connection::Files { .. } => String::new(),
+        Connection::Script { .. } => return None,
+    };
+    let file = config.places().learnt();
+    let learnt = Learnt::read(&file).unwrap_or_default();
+    let patience = match (needs_price, learnt.is_known(&name, &at)) {
+        (true, _) => PRICE_PATIENCE,
+        (_, true) => PATIENCE,
+        _ => FIRST_PATIENCE,
+    };
+    let server = providers::reach(config, &name.provider).ok()?;
+    let answer = tokio::time::timeout(patience, server.model(&name.model)).await;
+    let is_late = answer.is_err();
+    let told = answer.ok().flatten();
+    let is_guess = told.as_ref().is_some_and(|told| told.is_context_assumed);
+    if let Some(told) = told.as_ref().filter(|_| !at.is_empty() && !is_guess) {
+        // What cannot be kept is asked for again.
+        let _ = Learnt::keep_told(&file, &model.name, &at, of(told));
+    }
+    let told = told.map(|told| of(&told)).or_else(|| learnt.told(&name, &at).copied()).unwrap_or_default();
+    model.price = model.price.or(told.price);
+    if is_sized {
         return None;
     }
-    let server = providers::reach(config, &name.provider).ok()?;
-    let told = tokio::time::timeout(PATIENCE, server.model(&name.model)).await.ok().flatten();
-    let told = told.unwrap_or_default();
     model.context = match told.context {
         Some(context) => context,
         None if connection.is_local() => LOCAL_CONTEXT,
@@ -82,21 +123,25 @@ async fn one(config: &Config, model: &mut ModelSpec) -> Option<String> {
         let most = told.max_output.unwrap_or(UNKNOWN_MAX_OUTPUT.min(model.context / 4));
         model.max_output = most.min(model.context);
     }
-    model.price = model.price.or(told.price);
     if written.is_none_or(|written| written.images.is_none()) {
         model.images = told.images == Some(true);
     }
-    let is_sure = told.context.is_some() && !told.is_context_assumed;
-    // One note is enough; where it cannot be kept, it is shown again.
-    let server = match &connection {
-        Connection::Http { base_url, .. } => server_of(base_url),
-        _ => String::new(),
+    if told.context.is_some() && !is_guess {
+        return None;
+    }
+    // One note is enough, but for a server that is late; where it cannot be kept, it is shown again.
+    let is_new = Learnt::assume(&file, &model.name, &at, model.context).unwrap_or(true);
+    let (name, context) = (&model.name, grouped(model.context));
+    let why = match is_late {
+        true => format!("is not known yet: its server did not tell it within {} s", patience.as_secs()),
+        false => "is unknown".to_owned(),
     };
-    let assumed = || Learnt::assume(&config.places().learnt(), &model.name, &server, model.context);
-    (!is_sure && assumed().unwrap_or(true)).then(|| {
-        let (name, context) = (&model.name, grouped(model.context));
-        format!(
-            "the window of `{name}` is unknown: agon assumes {context} tokens; set `context` in [models.\"{name}\"]"
-        )
+    (is_new || is_late).then(|| {
+        format!("the window of `{name}` {why}: agon assumes {context} tokens; set `context` in [models.\"{name}\"]")
     })
+}
+
+fn of(told: &OfferedModel) -> Told {
+    let OfferedModel { context, max_output, images, price, .. } = *told;
+    Told { context, max_output, images, price }
 }
