@@ -70,7 +70,8 @@ fn put(beneath: &Beneath, change: &PathChange, content: Source<'_>) -> Result<()
             if old == sha256 =>
         {
             open_file(directory.as_fd(), name, path).map(|file| {
-                rustix::fs::fchmod(&file, Mode::from_raw_mode(*mode as RawMode)).map_err(|errno| io_error(path, errno))
+                rustix::fs::fchmod(&file, Mode::from_raw_mode(*mode as RawMode))
+                    .map_err(|errno| io_error(path, errno))
             })?
         }
         (_, Some(after)) => replace(directory.as_fd(), path, (after, stat.as_ref()), content),
