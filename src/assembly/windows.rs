@@ -32,7 +32,7 @@ pub(super) fn too_small_for_a_debate(models: &[ModelSpec]) -> impl Iterator<Item
     })
 }
 
-/// Completes these models; gives a line for each whose window is assumed.
+/// Completes these models; gives a line for each whose window is assumed, and for each that was seen to call no tools.
 pub(super) async fn complete(config: &Config, models: impl Iterator<Item = &mut ModelSpec>) -> Vec<String> {
     join_all(models.map(|model| one(config, model))).await.into_iter().flatten().collect()
 }
@@ -58,45 +58,86 @@ pub(super) async fn complete_settings(
     notes
 }
 
-async fn one(config: &Config, model: &mut ModelSpec) -> Option<String> {
-    let name: ModelName = model.name.parse().ok()?;
-    let written = config.file().models.get(&model.name);
-    if config.known_models().as_of(&name).is_some()
-        || written.is_some_and(|written| written.context.is_some())
-    {
-        return None;
-    }
-    let connection = config.connection(&name.provider).ok()?;
-    if matches!(connection, Connection::Script { .. }) {
-        return None;
-    }
-    let server = providers::reach(config, &name.provider).ok()?;
-    let told = tokio::time::timeout(PATIENCE, server.model(&name.model)).await.ok().flatten();
-    let told = told.unwrap_or_default();
-    model.context = match told.context {
-        Some(context) => context,
-        None if connection.is_local() => LOCAL_CONTEXT,
-        None => model.context,
-    };
-    if written.is_none_or(|written| written.max_output.is_none()) {
-        let most = told.max_output.unwrap_or(UNKNOWN_MAX_OUTPUT.min(model.context / 4));
-        model.max_output = most.min(model.context);
-    }
-    model.price = model.price.or(told.price);
-    if written.is_none_or(|written| written.images.is_none()) {
-        model.images = told.images == Some(true);
-    }
-    let is_sure = told.context.is_some() && !told.is_context_assumed;
+/// The models whose window was only assumed and is known by now: some servers choose it as they load a model.
+pub(super) async fn known_by_now(config: &Config, spec: &mut Spec) -> Vec<Setting> {
+    let learnt = Learnt::read(&config.places().learnt()).unwrap_or_default();
+    let asked = spec.models.iter().map(|model| again(config, &learnt, model));
+    let known = join_all(asked).await.into_iter().enumerate();
+    let known = known.filter_map(|(i, model)| Some(Setting::Model { spec: model?, default: i == 0 }));
+    let known: Vec<Setting> = known.collect();
+    known.iter().for_each(|setting| spec.set(setting));
+    known
+}
+
+async fn again(config: &Config, learnt: &Learnt, model: &ModelSpec) -> Option<ModelSpec> {
+    let asked = Asked::of(config, model)?;
+    learnt.assumed(&model.name, &asked.server).filter(|context| *context == model.context)?;
+    let mut now = model.clone();
+    (asked.complete(config, &mut now).await && now != *model).then_some(now)
+}
+
+async fn one(config: &Config, model: &mut ModelSpec) -> Vec<String> {
+    let assumed = note_of_window(config, model).await;
+    let talks = (!model.calls_tools()).then(|| format!("`{}` cannot call tools: it can only talk", model.name));
+    assumed.into_iter().chain(talks).collect()
+}
+
+async fn note_of_window(config: &Config, model: &mut ModelSpec) -> Option<String> {
+    let asked = Asked::of(config, model)?;
+    let is_sure = asked.complete(config, model).await;
     // One note is enough; where it cannot be kept, it is shown again.
-    let server = match &connection {
-        Connection::Http { base_url, .. } => server_of(base_url),
-        _ => String::new(),
-    };
-    let assumed = || Learnt::assume(&config.places().learnt(), &model.name, &server, model.context);
+    let assumed = || Learnt::assume(&config.places().learnt(), &model.name, &asked.server, model.context);
     (!is_sure && assumed().unwrap_or(true)).then(|| {
         let (name, context) = (&model.name, grouped(model.context));
         format!(
             "the window of `{name}` is unknown: agon assumes {context} tokens; set `context` in [models.\"{name}\"]"
         )
     })
+}
+
+/// A model that only its server knows, and the server.
+struct Asked {
+    name: ModelName,
+    connection: Connection,
+    server: String,
+}
+
+impl Asked {
+    /// None where agon or the user has a number for its window.
+    fn of(config: &Config, model: &ModelSpec) -> Option<Self> {
+        let name: ModelName = model.name.parse().ok()?;
+        let written = config.file().models.get(&model.name).and_then(|written| written.context);
+        if written.is_some() || config.known_models().as_of(&name).is_some() {
+            return None;
+        }
+        let connection = config.connection(&name.provider).ok()?;
+        let server = match &connection {
+            Connection::Script { .. } => return None,
+            Connection::Http { base_url, .. } => server_of(base_url),
+            _ => String::new(),
+        };
+        Some(Asked { name, connection, server })
+    }
+
+    /// Asks the server; true when it knows the window.
+    async fn complete(&self, config: &Config, model: &mut ModelSpec) -> bool {
+        let Ok(server) = providers::reach(config, &self.name.provider) else { return true };
+        let told = tokio::time::timeout(PATIENCE, server.model(&self.name.model)).await.ok().flatten();
+        let told = told.unwrap_or_default();
+        let written = config.file().models.get(&model.name);
+        model.context = match told.context {
+            Some(context) => context,
+            None if self.connection.is_local() => LOCAL_CONTEXT,
+            None => model.context,
+        };
+        if written.is_none_or(|written| written.max_output.is_none()) {
+            let most = told.max_output.unwrap_or(UNKNOWN_MAX_OUTPUT.min(model.context / 4));
+            model.max_output = most.min(model.context);
+        }
+        model.price = model.price.or(told.price);
+        if written.is_none_or(|written| written.images.is_none()) {
+            model.images = told.images == Some(true);
+        }
+        told.context.is_some() && !told.is_context_assumed
+    }
 }
