@@ -78,7 +78,8 @@ async fn again(config: &Config, learnt: &Learnt, model: &ModelSpec) -> Option<Mo
 
 async fn one(config: &Config, model: &mut ModelSpec) -> Vec<String> {
     let assumed = note_of_window(config, model).await;
-    let talks = (!model.calls_tools()).then(|| format!("`{}` cannot call tools: it can only talk", model.name));
+    let talks =
+        (!model.calls_tools()).then(|| format!("`{}` cannot call tools: it can only talk", model.name));
     assumed.into_iter().chain(talks).collect()
 }
 

@@ -118,7 +118,8 @@ impl Session {
         let covered = |end: usize| all.iter().take(end).filter(move |item| self.is_coverable(item, task));
         let estimate = |bytes| self.ledger.estimate(&model.name, bytes, 0);
         let now = self.input_estimate(spark) + estimate(DROPPED.len() as u64 + 128);
-        let holds = |end: usize, room: u64| now + room <= model.context + estimate(self.bytes_in(covered(end)));
+        let holds =
+            |end: usize, room: u64| now + room <= model.context + estimate(self.bytes_in(covered(end)));
         let is_end = |i: &usize| all.get(*i).is_none_or(|item| item.part.role != Role::Tool);
         let ends = || (first + 1..=all.len()).filter(is_end);
         let end = ends().find(|end| holds(*end, room)).or_else(|| ends().find(|end| holds(*end, least)))?;

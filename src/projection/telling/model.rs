@@ -4,8 +4,8 @@ use super::{Body, Kind, Scene, Telling, Tone, Weight, asked};
 use crate::projection::phrases;
 use crate::protocol::CallId;
 use crate::protocol::event::{
-    AnswerRejected, ArenaEvent, BudgetReserved, BudgetSettled, ContextCompacted, ErrorKind, FallbackTaken, LimitReached,
-    ModelCalled, ModelFailed, ModelReply, RetryScheduled,
+    AnswerRejected, ArenaEvent, BudgetReserved, BudgetSettled, ContextCompacted, ErrorKind, FallbackTaken,
+    LimitReached, ModelCalled, ModelFailed, ModelReply, RetryScheduled,
 };
 use crate::protocol::message::{Finish, Part};
 
