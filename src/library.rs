@@ -2,6 +2,7 @@
 
 pub mod blueprint;
 pub mod demo;
+mod front_matter;
 pub mod persona;
 
 use std::collections::BTreeMap;

@@ -13,6 +13,7 @@ mod inside;
 mod instructions;
 mod list_dir;
 pub mod mention;
+pub mod picture;
 mod plans;
 mod read_file;
 mod seen;

@@ -22,6 +22,7 @@ use crate::protocol::event::{
 };
 use crate::protocol::message::{ImagePart, Pictures};
 use crate::protocol::{CallId, Effect, Outcome, OutcomeBody, Work};
+use crate::toolvault::picture::{self, Picture};
 use crate::toolvault::{Plans, mention};
 
 use super::ArenaPorts;
@@ -94,9 +95,6 @@ fn words_of(panic: &(dyn Any + Send)) -> String {
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
     text.unwrap_or_else(|| "a panic without words".to_owned())
 }
-
-/// Most bytes of a picture.
-const MAX_IMAGE: u64 = 5 * 1024 * 1024;
 
 /// What the handlers share.
 struct Handlers {
@@ -235,29 +233,24 @@ impl Handlers {
         for part in parts {
             match part {
                 EndPart::Link(link) => kept.push(ResultPart::Link(link)),
-                EndPart::Image { data, mime, size: (width, height), words } => {
-                    let bytes = data.len() as u64;
-                    let put = match bytes <= MAX_IMAGE {
-                        true => self.ports.log.put_blob(data).await.map_err(|error| error.to_string()),
-                        false => Err(format!("it has {bytes} bytes, more than {MAX_IMAGE}")),
-                    };
-                    match put {
-                        Ok(sha256) => {
-                            kept.push(ResultPart::Image(ImagePart {
-                                sha256,
-                                mime,
-                                bytes,
-                                width,
-                                height,
-                                words,
-                            }));
-                        }
-                        Err(why) => content.push_str(&format!("\n[{mime} left out ({why}): {words}]")),
-                    }
-                }
+                EndPart::Image { data, words } => match self.kept_picture(data, words.clone()).await {
+                    Ok(image) => kept.push(ResultPart::Image(image)),
+                    Err(why) => content.push_str(&format!("\n[picture left out ({why}): {words}]")),
+                },
             }
         }
         kept
+    }
+
+    async fn kept_picture(&self, data: Vec<u8>, mut words: String) -> Result<ImagePart, String> {
+        let fit = tokio::task::spawn_blocking(move || picture::fit(data)).await;
+        let Picture { data, mime, size: (width, height), was } = fit.map_err(|error| error.to_string())??;
+        if let Some((width, height)) = was {
+            words = format!("{words}, scaled down from {width}×{height}");
+        }
+        let bytes = data.len() as u64;
+        let sha256 = self.ports.log.put_blob(data).await.map_err(|error| error.to_string())?;
+        Ok(ImagePart { sha256, mime: mime.to_owned(), bytes, width, height, words })
     }
 
     async fn read_mention(
@@ -270,7 +263,11 @@ impl Handlers {
             Ok(_) if cancel.is_cancelled() => {
                 failed(FailStatus::Cancelled, "reading was cancelled".to_owned())
             }
-            read => or_failed(read.map(OutcomeBody::MentionExpanded)),
+            Ok((mut read, parts)) => {
+                read.parts = self.kept(parts, &mut read.text).await;
+                OutcomeBody::MentionExpanded(read)
+            }
+            Err(words) => failed(FailStatus::Failed, words),
         }
     }
 

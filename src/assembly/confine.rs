@@ -232,10 +232,10 @@ async fn landlock_only(options: &Options, root: &Path) -> Result<Arc<dyn Sandbox
 
 #[cfg(not(target_os = "linux"))]
 async fn landlock_only(_: &Options, _: &Path) -> Result<Arc<dyn Sandbox>, LocalError> {
-    Err(LocalError::Machine("it needs Linux".to_owned()))
+    Err(LocalError::Machine("it needs Linux; use docker".to_owned()))
 }
 
 #[cfg(not(target_os = "linux"))]
-async fn local(_: &Path, _: &Options) -> Result<Arc<dyn Sandbox>, LocalError> {
-    Err(LocalError::Machine("`local` needs Linux".to_owned()))
+async fn local(_: &Path, options: &Options) -> Result<Arc<dyn Sandbox>, LocalError> {
+    landlock_only(options, Path::new("")).await
 }

@@ -171,6 +171,16 @@ pub enum WireError {
     Internal(String),
 }
 
+/// What to do where a sandbox is not available.
+const NO_SANDBOX: &str = if cfg!(target_os = "linux") {
+    "`--sandbox landlock-only` needs no namespaces and leaves more open (`agon doctor --sandbox landlock-only`); `agon \
+     doctor --sandbox local` and `agon doctor --sandbox docker` say what each needs here; where neither is available, \
+     `--sandbox none` runs the tools with your own rights, and nothing confines them"
+} else {
+    "use `--sandbox docker` (`agon doctor --sandbox docker` says what it needs here); `--sandbox none` runs the tools with \
+     your own rights, and nothing confines them"
+};
+
 impl WireError {
     /// What the person may try.
     pub fn hint(&self) -> Option<String> {
@@ -234,12 +244,7 @@ impl WireError {
             WireError::NothingHolds(_) => Some(
                 "choose a sandbox for the session (`--sandbox`), or one for the role (`sandbox = \"local\"`)".to_owned(),
             ),
-            WireError::NoSandbox { .. } | WireError::NothingConfines { .. } => Some(
-                "`--sandbox landlock-only` needs no namespaces and leaves more open (`agon doctor --sandbox \
-                 landlock-only`); `agon doctor --sandbox local` and `agon doctor --sandbox docker` say what each needs here; where neither \
-                 can be had, `--sandbox none` runs the tools with your own rights, and nothing confines them"
-                    .to_owned(),
-            ),
+            WireError::NoSandbox { .. } | WireError::NothingConfines { .. } => Some(NO_SANDBOX.to_owned()),
             _ => self.hint_on_task(),
         }
     }

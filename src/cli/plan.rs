@@ -18,6 +18,7 @@ use crate::config::{Config, ConfigError, Environment, ModelName, Override, Polic
 use crate::host::{Answers, Changes, Host, Instead, LimitChanges, SquadWish, in_shell};
 use crate::library::read_text;
 use crate::protocol::complaint::plain;
+use crate::protocol::fit;
 use crate::protocol::need::Need;
 use crate::protocol::spec::{Action, Rule};
 
@@ -323,10 +324,7 @@ fn read_schema(path: &Path) -> Result<Json, Failure> {
     let text = named_file(path, MAX_GIVEN_FILE)?;
     let bad = |error: String| Failure::usage(format!("`{}` is not a JSON Schema: {error}", path.display()));
     let schema: Json = serde_json::from_str(&text).map_err(|error| bad(error.to_string()))?;
-    if !schema.is_object() {
-        return Err(bad("it must be a JSON object".to_owned()));
-    }
-    jsonschema::validator_for(&schema).map_err(|error| bad(error.to_string()))?;
+    fit::is_schema(&schema).map_err(bad)?;
     Ok(schema)
 }
 

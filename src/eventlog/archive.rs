@@ -15,7 +15,6 @@ use super::fs::{Access, LogFile, read_full_at, write_all_at};
 use super::store::{SessionPath, SessionStore, checked_id};
 use super::writer::SessionLog;
 use super::{LogError, blobs};
-use crate::protocol::event::ToolResolved;
 use crate::protocol::expand::is_sha256;
 use crate::protocol::{ArenaEvent, Entry};
 
@@ -178,11 +177,11 @@ impl SessionStore {
 }
 
 fn named_blobs(entry: &Entry) -> impl Iterator<Item = String> {
-    let resolved = entry.events.iter().filter_map(|event| match event {
-        ArenaEvent::ToolResolved(resolved) => Some(&resolved.body),
-        _ => None,
-    });
-    resolved.flat_map(ToolResolved::blobs).map(str::to_owned)
+    entry.events.iter().flat_map(|event| match event {
+        ArenaEvent::ToolResolved(resolved) => resolved.body.blobs().map(str::to_owned).collect(),
+        ArenaEvent::MentionExpanded(read) => read.body.images().map(|image| image.sha256.clone()).collect(),
+        _ => Vec::new(),
+    })
 }
 
 fn beside(file: &Path) -> PathBuf {

@@ -26,7 +26,7 @@ impl Link {
     }
 
     /// The same in a log of format `v`.
-    pub(super) fn root_in(v: u64, session: &str) -> Self {
+    pub fn root_in(v: u64, session: &str) -> Self {
         Link(Sha256::digest(format!("agon-log-{v}{session}")).into())
     }
 

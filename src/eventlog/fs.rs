@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{FallocateFlags, FlockOperation};
+use rustix::fs::FlockOperation;
 
 use crate::host_files;
 
@@ -186,8 +186,14 @@ impl LogFile for RealFile {
         self.file.set_len(len)
     }
 
+    #[cfg(target_os = "linux")]
     fn reserve(&self, offset: u64, len: u64) -> io::Result<()> {
-        Ok(rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, offset, len)?)
+        Ok(rustix::fs::fallocate(&self.file, rustix::fs::FallocateFlags::KEEP_SIZE, offset, len)?)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn reserve(&self, _: u64, _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     fn size(&self) -> io::Result<u64> {

@@ -1,8 +1,9 @@
-//! Personas: Markdown with `key: value` front matter; one broken file never hides the others.
+//! Personas: Markdown with front matter; one broken file never hides the others.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::library::front_matter::{self, Pair, Value};
 use crate::library::{Texts, texts};
 use crate::protocol::fit::did_you_mean;
 use crate::protocol::message::Effort;
@@ -172,7 +173,7 @@ impl Library {
 
 /// Reads one persona; `stem` is its id unless the front matter says otherwise.
 pub fn parse(stem: &str, text: &str) -> Result<PersonaSpec, String> {
-    let (head, body) = split(text)?;
+    let (pairs, body) = front_matter::read(text)?;
     let mut spec = PersonaSpec {
         id: stem.to_owned(),
         description: String::new(),
@@ -184,45 +185,43 @@ pub fn parse(stem: &str, text: &str) -> Result<PersonaSpec, String> {
         effort: None,
         text: body.trim().to_owned(),
     };
-    for (number, line) in (2..).zip(head.lines()) {
-        if line.trim().is_empty() || line.trim_start().starts_with('#') {
-            continue;
-        }
-        let (key, value) = line.split_once(':').ok_or_else(|| format!("line {number}: {}", no_pair(line)))?;
-        set(&mut spec, key.trim(), value.trim()).map_err(|error| format!("line {number}: {error}"))?;
+    for Pair { line, key, value } in pairs {
+        set(&mut spec, &key, value).map_err(|error| format!("line {line}: {error}"))?;
     }
     check(spec)
 }
 
-/// Front matter and body. A file without front matter is all body.
-fn split(text: &str) -> Result<(&str, &str), String> {
-    let Some(rest) = text.strip_prefix("---\n").or_else(|| text.strip_prefix("---\r\n")) else {
-        return Ok(("", text));
-    };
-    let mut start = 0;
-    for line in rest.split_inclusive('\n') {
-        if line.trim_end() == "---" {
-            return Ok((&rest[..start], &rest[start + line.len()..]));
-        }
-        start += line.len();
-    }
-    Err("line 1: the front matter that begins here is not closed by a line `---`".to_owned())
-}
-
-fn set(spec: &mut PersonaSpec, key: &str, value: &str) -> Result<(), String> {
-    let text = || one_text(key, value).map(str::to_owned);
+fn set(spec: &mut PersonaSpec, key: &str, value: Value) -> Result<(), String> {
     match key {
-        "id" => spec.id = text()?,
-        "description" => spec.description = text()?,
-        "stance" => spec.stance = Some(text()?),
-        "model" => spec.model = Some(text()?),
-        "fallbacks" => spec.fallbacks = Some(list(value)?),
-        "tools" => spec.tools = Some(list(value)?),
-        "temperature" => spec.temperature_pm = Some(thousandths(&text()?)?),
-        "effort" => spec.effort = Some(effort(&text()?)?),
+        "fallbacks" => spec.fallbacks = Some(list(value)),
+        "tools" => spec.tools = Some(list(value)),
+        "id" => spec.id = one(key, value)?,
+        "description" => spec.description = one(key, value)?,
+        "stance" => spec.stance = Some(one(key, value)?),
+        "model" => spec.model = Some(one(key, value)?),
+        "temperature" => spec.temperature_pm = Some(thousandths(&one(key, value)?)?),
+        "effort" => spec.effort = Some(effort(&one(key, value)?)?),
         _ => return Err(format!("unknown key `{key}`{}", did_you_mean(key, KEYS))),
     }
     Ok(())
+}
+
+fn one(key: &str, value: Value) -> Result<String, String> {
+    match value {
+        Value::Text(text) => Ok(text),
+        Value::List(_) => {
+            Err(format!("`{key}` is one text, not a list; put a text that begins with `[` in quotes"))
+        }
+    }
+}
+
+/// A list, or its items as one text: `a, b`.
+fn list(value: Value) -> Vec<String> {
+    let items = match value {
+        Value::Text(text) => text.split(',').map(|item| item.trim().to_owned()).collect(),
+        Value::List(items) => items,
+    };
+    items.into_iter().filter(|item| !item.is_empty()).collect()
 }
 
 fn check(spec: PersonaSpec) -> Result<PersonaSpec, String> {
@@ -240,43 +239,6 @@ fn check(spec: PersonaSpec) -> Result<PersonaSpec, String> {
         return Err(format!("`{model}` is not a model name of the form `PROVIDER/MODEL`"));
     }
     Ok(spec)
-}
-
-/// What a line without a colon is, for whoever wrote it.
-fn no_pair(line: &str) -> String {
-    let start: String = line.trim().chars().take(40).collect();
-    match line.starts_with([' ', '\t']) {
-        true => format!("`{start}` belongs to no key; a value has to stand on one line with its key"),
-        false => format!("`{start}` is not of the form `key: value`"),
-    }
-}
-
-/// A value that is text on one line, its quotes taken off. What YAML would read as something else is refused, so
-/// that nobody is misunderstood in silence.
-fn one_text<'a>(key: &str, value: &'a str) -> Result<&'a str, String> {
-    let text = unquote(value);
-    let is_quoted = text.len() != value.len();
-    match value.chars().next() {
-        Some('[') => Err(format!("`{key}` is one text, but `[` begins a list; put the text into quotes")),
-        Some('{') => Err(format!("`{key}` is one text, but `{{` begins a table; put the text into quotes")),
-        Some('|' | '>') => Err(format!("`{key}` has to stand on one line, after the colon")),
-        Some(mark @ ('"' | '\'')) if !is_quoted => Err(format!("the quote {mark} of `{key}` is not closed")),
-        _ => Ok(text),
-    }
-}
-
-fn unquote(value: &str) -> &str {
-    let quoted = |mark: char| value.strip_prefix(mark).and_then(|rest| rest.strip_suffix(mark));
-    quoted('"').or_else(|| quoted('\'')).unwrap_or(value)
-}
-
-/// `[a, b]` or `a, b`.
-fn list(value: &str) -> Result<Vec<String>, String> {
-    let inner = match value.strip_prefix('[') {
-        Some(rest) => rest.strip_suffix(']').ok_or("the list that begins with `[` is not closed by `]`")?,
-        None => value,
-    };
-    Ok(inner.split(',').map(|item| unquote(item.trim()).to_owned()).filter(|item| !item.is_empty()).collect())
 }
 
 fn effort(text: &str) -> Result<Effort, String> {
@@ -338,6 +300,16 @@ mod tests {
     }
 
     #[test]
+    fn lists_in_block_form_and_texts_of_several_lines_are_read() {
+        let text = "---\n# as other programs write it\ndescription: >-\n  Finds\n  faults: all\nstance: for  # why\n\
+                    tools:\n  - read_file\n  - 'grep'\nmodel: a/\n  b\n---\nYou.\n";
+        let spec = parse("file", text).unwrap();
+        assert_eq!((spec.description.as_str(), spec.stance.as_deref()), ("Finds faults: all", Some("for")));
+        assert_eq!(spec.tools, Some(vec!["read_file".into(), "grep".into()]));
+        assert_eq!((spec.model.as_deref(), spec.text.as_str()), (Some("a/ b"), "You."));
+    }
+
+    #[test]
     fn each_fault_is_named() {
         for (text, fault) in [
             ("---\nid: a\n", "not closed"),
@@ -345,18 +317,16 @@ mod tests {
             ("---\nid: a\n---\n \n", "no text"),
             ("---\ndescripton: a\n---\nx", "line 2: unknown key `descripton`, did you mean `description`?"),
             ("---\n\nwords\n---\nx", "line 3: `words` is not of the form `key: value`"),
-            (
-                "---\ndescription: [oops\n---\nx",
-                "line 2: `description` is one text, but `[` begins a list; put the text into quotes",
-            ),
-            ("---\nstance: {a: b}\n---\nx", "line 2: `stance` is one text, but `{` begins a table"),
-            (
-                "---\nid: a\ndescription: \"oops\n---\nx",
-                "line 3: the quote \" of `description` is not closed",
-            ),
-            ("---\ndescription: >\n  two lines\n---\nx", "line 2: `description` has to stand on one line"),
-            ("---\nstance: a\n  and more\n---\nx", "line 3: `and more` belongs to no key"),
-            ("---\ntools: [grep, glob\n---\nx", "line 2: the list that begins with `[` is not closed by `]`"),
+            ("---\nid: a\nwords\n---\nx", "line 3: expected `key: value`"),
+            ("---\ndescription: [oops\n---\nx", "line 2: a list that begins with `[` is not closed by `]`"),
+            ("---\ndescription: [a, b]\n---\nx", "line 2: `description` is one text, not a list"),
+            ("---\nstance: {a: b}\n---\nx", "line 2: `stance` must be text or a list of texts"),
+            ("---\ntools: [[a]]\n---\nx", "line 2: `tools` must be text or a list of texts"),
+            ("---\nid: a\ndescription: \"oops\n---\nx", "line 3: a quote is not closed"),
+            ("---\ndescription: @all\n---\nx", "line 2: not valid YAML: "),
+            ("---\ndescription: Finds: faults\n---\nx", "line 2: text with a colon and a space"),
+            ("---\nid: a\nid: b\n---\nx", "line 3: `id` is there twice"),
+            ("---\nid: &a b\nstance: *a\n---\nx", "line 3: `stance` must be text"),
             ("---\ntemperature: 2.5\n---\nx", "not a temperature"),
             ("---\ntemperature: -1\n---\nx", "not a temperature"),
             ("---\nmodel: gpt\n---\nx", "not a model name"),

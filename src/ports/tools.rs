@@ -85,14 +85,10 @@ pub struct ToolEnd {
 /// A part of what a tool gives that is no text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EndPart {
-    /// A picture, of at most 5 MB; a larger one is left out and named.
+    /// A picture: PNG, JPEG, GIF or WebP. One that models do not take is left out and named, a large one scaled down.
     Image {
         /// Its bytes.
         data: Vec<u8>,
-        /// Its MIME type.
-        mime: String,
-        /// Pixels from left to right, and from top to bottom.
-        size: (u32, u32),
         /// What it shows, for models and people without pictures.
         words: String,
     },

@@ -215,7 +215,7 @@ macro_rules! events {
 events! {
     /// A session began; the spec holds whole what decisions need.
     Fact SessionOpened(Box<SessionOpened>) = "session_opened" in Session;
-    /// A session was taken up again after its process ended.
+    /// A session was resumed after its process ended.
     Fact SessionResumed(SessionResumed) = "session_resumed" in Session;
     /// This log was copied from another up to here, and goes its own way.
     Fact SessionForked(SessionForked) = "session_forked" in Session;
@@ -321,10 +321,10 @@ events! {
     /// A person is asked whether a call may run; orders the ask.
     Decision ApprovalRequested(ApprovalRequested) = "approval_requested" in Tool,
         spark |d| Some(d.spark), tool |d| Some(d.tool_use), call |d| Some(d.call);
-    /// A running tool call is told whether it may connect.
+    /// A running tool call learns whether it may connect.
     Decision HostJudged(HostJudged) = "host_judged" in Tool,
         tool |d| Some(d.tool_use), call |d| Some(d.call), cites |d| vec![d.asked];
-    /// A running call is told to stop.
+    /// A running call has to stop.
     Decision CallCancelled(CallCancelled) = "call_cancelled" in Call, call |d| Some(d.call);
     /// A call's outcome will never be known.
     Decision CallLost(CallLost) = "call_lost" in Call, tool |d| d.tool_use, call |d| Some(d.call);

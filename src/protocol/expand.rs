@@ -194,7 +194,11 @@ fn words(part: &RequestPart, lookup: Lookup<'_>) -> Result<Vec<Part>, ExpandErro
         E::CheckRan(data) => text(&cited(from, &check(&data.body))),
         E::DiffTaken(data) => text(&cited(from, &data.body.diff)),
         E::CritiqueIssued(data) => text(&cited(from, &critique(data))),
-        E::MentionExpanded(data) => text(&cited(from, &format!("{}\n{}", data.body.mention, data.body.text))),
+        E::MentionExpanded(data) => {
+            let mut said = text(&cited(from, &format!("{}\n{}", data.body.mention, data.body.text)));
+            said.extend(data.body.images().map(|image| Part::Image(image.clone())));
+            said
+        }
         // A mention that could not be read: whoever was to read it is told why.
         E::EffectFailed(data) => text(&data.body.error),
         other => return Err(ExpandError::Wordless(from, other.kind().to_owned())),

@@ -170,12 +170,13 @@ pub fn misfits(schema: &Value, text: &str) -> Vec<String> {
     validator.iter_errors(&parsed).take(20).map(|error| told.words(&error)).collect()
 }
 
-/// Why something is no JSON Schema that answers can be held against.
+/// Why something is no JSON Schema that answers can be held against, in agon's own words: they are part of a decision.
 pub fn is_schema(schema: &Value) -> Result<(), String> {
     if !schema.is_object() {
-        return Err("it is not an object".to_owned());
+        return Err("it must be a JSON object".to_owned());
     }
-    jsonschema::validator_for(schema).map(drop).map_err(|error| error.to_string())
+    let misfits = Misfits { schema: &Value::Null, whole: "it", part: "", quotes: true };
+    jsonschema::validator_for(schema).map(drop).map_err(|error| misfits.words(&error))
 }
 
 /// True for JSON of any kind, in a code fence or without.

@@ -300,7 +300,6 @@ mod tests {
             r#"{"error":{"message":"Unsupported value: 'messages[0].role' does not support 'system' with this model.","param":"messages[0].role","code":"unsupported_value"}}"#,
             &[],
         ),
-        (400, r#"{"error":{"message":"This model does not support tools"}}"#, &[]),
         (401, r#"{"error":{"message":"temperature is not allowed for your key"}}"#, &[]),
         (400, r#"{"error":{"message":"max_completion_tokens_x is not supported"}}"#, &[]),
     ];

@@ -1,9 +1,9 @@
 //! Opens folders that a command has closed to their owner, and closes them again; knows no protected name.
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, FileType, Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags};
 
 /// Folders that their owner can look into and change as long as this is.
 #[derive(Debug, Default)]
@@ -12,7 +12,7 @@ pub struct Opened(Vec<(OwnedFd, Mode)>);
 impl Opened {
     /// Opens a folder where its mode alone closes it. Nothing happens to a link, nor to what is somebody else's.
     pub fn open(&mut self, folder: &Path) {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags = HELD | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let Ok(held) = rustix::fs::open(folder, flags, Mode::empty()) else { return };
         let Ok(data) = rustix::fs::fstat(&held) else { return };
         let mode = Mode::from_raw_mode(data.st_mode);
@@ -37,15 +37,23 @@ impl Drop for Opened {
     }
 }
 
-/// By what is held and not by a name, which may lead elsewhere by now.
+/// How a folder is held whose mode is changed. Only Linux holds one that its owner may not read.
+#[cfg(target_os = "linux")]
+const HELD: OFlags = OFlags::PATH;
+#[cfg(not(target_os = "linux"))]
+const HELD: OFlags = OFlags::RDONLY;
+
+#[cfg(not(target_os = "linux"))]
 fn set_mode(held: &OwnedFd, mode: Mode) -> bool {
-    rustix::fs::chmodat(
-        CWD,
-        format!("/proc/self/fd/{}", held.as_raw_fd()),
-        mode,
-        rustix::fs::AtFlags::empty(),
-    )
-    .is_ok()
+    rustix::fs::fchmod(held, mode).is_ok()
+}
+
+/// By what is held and not by a name, which may lead elsewhere by now.
+#[cfg(target_os = "linux")]
+fn set_mode(held: &OwnedFd, mode: Mode) -> bool {
+    use std::os::fd::AsRawFd;
+    let held = format!("/proc/self/fd/{}", held.as_raw_fd());
+    rustix::fs::chmodat(rustix::fs::CWD, held, mode, rustix::fs::AtFlags::empty()).is_ok()
 }
 
 #[cfg(test)]

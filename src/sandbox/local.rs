@@ -197,44 +197,6 @@ impl LocalSandbox {
         KeptProof::of(self.options.proofs.as_ref()?, &self.options.program, &all)
     }
 
-    /// Where one cannot, the command that looks says which.
-    fn covers_can_be_reached(&self) -> bool {
-        let closed = |name: &PathBuf| {
-            let looked = std::fs::symlink_metadata(self.files.root().join(name));
-            looked.is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
-        };
-        !self.found.names.keys().any(closed)
-    }
-
-    async fn prove(&self) -> Result<Vec<String>, LocalError> {
-        let outside = self.scratch.path().join("root");
-        let command = proven::command(&outside, std::process::id());
-        let exec = Exec {
-            command,
-            cwd: String::new(),
-            timeout_ms: 20_000,
-            capture_cap: 4096,
-            opens: Opens::default(),
-            background: false,
-        };
-        // agon's own command: it connects to nothing, so it need not wait until the large folders are searched.
-        let end = self.run(exec, (self.covers_of_sockets(), None), &(), &CancellationToken::new()).await;
-        let is_no_machines =
-            |why: &str| why.contains(mounts::UNCOVERED) || why.contains(crash_journal::NOT_KEPT);
-        let end = end.map_err(|why| match is_no_machines(&why) {
-            true => LocalError::Unfit(without_refused(&why)),
-            false => LocalError::Machine(without_refused(&why)),
-        })?;
-        let held = match end.exit {
-            Some(0) => proven::read(&end.stdout, self.has_namespaces, self.options.read_only),
-            _ => {
-                let how = end.exit.or(end.signal);
-                Err(format!("a command in it ended with {how:?}: {}", end.stderr.trim()))
-            }
-        };
-        held.map_err(LocalError::Machine)
-    }
-
     /// What a call covers of the sockets that are there now, besides what is covered for the session.
     fn covers_of_sockets(&self) -> Vec<plan::Mount> {
         kept_back::listening(&self.view.layout.mounts)
@@ -377,7 +339,6 @@ impl LocalSandbox {
             },
             // No command began, so there is nothing to be settled after it.
             Err(why) if why.starts_with(launch::REFUSED) => {
-                self.proof().iter().for_each(|kept| kept.forget());
                 let told = call.map(watcher::Call::end).unwrap_or_default();
                 return Err([vec![why], told].concat().join("; "));
             }
@@ -449,11 +410,14 @@ impl Sandbox for LocalSandbox {
         if exec.opens.unconfined {
             return self.outside.exec(exec, live, cancel).await;
         }
-        let sockets = self.searched_covers_of_sockets().await?;
-        if exec.opens.git && self.has_namespaces {
-            return self.run_with_git(exec, sockets, live, cancel).await;
-        }
-        self.run(exec, (sockets, None), live, cancel).await
+        let call = async {
+            let sockets = self.searched_covers_of_sockets().await?;
+            match exec.opens.git && self.has_namespaces {
+                true => self.run_with_git(exec, sockets, live, cancel).await,
+                false => self.run(exec, (sockets, None), live, cancel).await,
+            }
+        };
+        self.as_proven(call.await, cancel)
     }
 
     async fn converse(
@@ -463,8 +427,11 @@ impl Sandbox for LocalSandbox {
         live: &dyn Live,
         cancel: &CancellationToken,
     ) -> Result<ExecEnd, String> {
-        let sockets = self.searched_covers_of_sockets().await?;
-        self.run(exec, (sockets, Some(wires)), live, cancel).await
+        let call = async {
+            let sockets = self.searched_covers_of_sockets().await?;
+            self.run(exec, (sockets, Some(wires)), live, cancel).await
+        };
+        self.as_proven(call.await, cancel)
     }
 
     async fn close(&self) {
@@ -472,8 +439,4 @@ impl Sandbox for LocalSandbox {
         self.keeper.close();
         self.scratch.remove();
     }
-}
-
-fn without_refused(why: &str) -> String {
-    why.strip_prefix(launch::REFUSED).unwrap_or(why).to_owned()
 }

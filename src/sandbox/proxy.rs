@@ -162,10 +162,8 @@ impl Proxy {
     /// A proxy with a new token. Without an `asker` a host that no rule names is refused at once.
     pub fn new(rules: HostRules, wire: Arc<dyn Wire>, asker: Option<Asker>) -> Result<Self, String> {
         let mut bytes = [0; 20];
-        let filled = rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty());
-        if filled.ok() != Some(bytes.len()) {
-            return Err("no random token for the proxy is available".to_owned());
-        }
+        getrandom::fill(&mut bytes)
+            .map_err(|error| format!("no random token for the proxy is available: {error}"))?;
         let token = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(Proxy { rules, token, wire, tally: Tally::default(), asker, upstream: None })
     }

@@ -307,7 +307,10 @@ pub(super) fn bytes_of(part: &RequestPart, lookup: Lookup<'_>) -> u64 {
         E::DiffTaken(data) => bytes(&data.body.diff) + 8,
         E::CacheHit(data) => bytes(&data.body.answer),
         E::ModelFailed(data) => bytes(&data.body.said),
-        E::MentionExpanded(data) => bytes(&data.body.mention) + bytes(&data.body.text) + 8,
+        E::MentionExpanded(data) => {
+            let pictures = data.body.images().map(bytes_of_image).sum::<u64>();
+            bytes(&data.body.mention) + bytes(&data.body.text) + pictures + 8
+        }
         E::EffectFailed(data) => bytes(&data.body.error),
         _ => json_bytes(&event.data()),
     }

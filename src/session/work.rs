@@ -136,7 +136,8 @@ impl Session {
             tool_use,
             spark,
             tool: name.to_owned(),
-            args: self.at_home(args),
+            // What an argument of another program's tool means is that program's to say.
+            args: if tool.source.is_none() { self.at_home(args) } else { args.clone() },
             bases: bases
                 .iter()
                 .map(|(path, sha256)| PathBase { path: path.clone(), sha256: sha256.clone() })

@@ -20,6 +20,12 @@ struct Record {
     contents: Vec<(String, usize)>,
 }
 
+/// Of a record of any version.
+#[derive(Deserialize)]
+struct Version {
+    v: u32,
+}
+
 /// A run under its key as bytes. `given` must have every content that its changes lead to.
 pub fn encode(key: &str, run: CachedRun, given: &Contents) -> Result<Vec<u8>, String> {
     let wanted: BTreeSet<&String> =
@@ -47,11 +53,12 @@ pub fn decode(key: &str, file: &[u8]) -> Result<(FoundRun, Contents), String> {
     if sum != sha256(json).as_bytes() {
         return Err("the record is not what its digest says".to_owned());
     }
-    let record: Record =
-        serde_json::from_slice(json).map_err(|error| format!("the record cannot be read: {error}"))?;
-    if record.v != VERSION {
-        return Err(format!("the record has version {}; this agon reads {VERSION}", record.v));
+    let unreadable = |error: serde_json::Error| format!("the record cannot be read: {error}");
+    let Version { v } = serde_json::from_slice(json).map_err(unreadable)?;
+    if v != VERSION {
+        return Err(format!("the record has version {v}; this agon reads {VERSION}"));
     }
+    let record: Record = serde_json::from_slice(json).map_err(unreadable)?;
     if record.key != key {
         return Err("the record was stored under another key".to_owned());
     }
@@ -72,4 +79,19 @@ pub fn decode(key: &str, file: &[u8]) -> Result<(FoundRun, Contents), String> {
 
 fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_of_another_version_is_not_read() {
+        for other in [VERSION - 1, VERSION + 1] {
+            let json = format!("{{\"v\":{other},\"key\":\"k\",\"run\":null,\"contents\":[]}}");
+            let file = format!("{json}\n{}\n", sha256(json.as_bytes()));
+            let error = decode("k", file.as_bytes()).map(drop).unwrap_err();
+            assert_eq!(error, format!("the record has version {other}; this agon reads {VERSION}"));
+        }
+    }
 }

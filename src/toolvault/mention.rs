@@ -8,7 +8,7 @@ use super::list_dir::line;
 use super::read_file;
 use super::tool::blocking;
 use super::write_file::words;
-use crate::ports::{DirEntry, FileError, Files, Sandbox};
+use crate::ports::{DirEntry, EndPart, FileError, Files, Sandbox};
 use crate::protocol::effect::{MentionContext, MentionedPlace};
 use crate::protocol::event::{MentionExpanded, ToolStatus};
 use crate::protocol::spec::DeniedPaths;
@@ -24,7 +24,7 @@ pub async fn read(
     context: &MentionContext,
     sandbox: &dyn Sandbox,
     cancel: &CancellationToken,
-) -> Result<MentionExpanded, String> {
+) -> Result<(MentionExpanded, Vec<EndPart>), String> {
     let (files, denied, token) = (sandbox.files(), DeniedPaths::new(&context.denied), cancel.clone());
     let (mention, cap) = (place.mention.clone(), context.output_cap as usize);
     blocking(move || look(&files, &place, (&denied, cap), &token))
@@ -37,23 +37,23 @@ fn look(
     place: &MentionedPlace,
     (denied, cap): (&DeniedPaths, usize),
     cancel: &CancellationToken,
-) -> Result<MentionExpanded, String> {
+) -> Result<(MentionExpanded, Vec<EndPart>), String> {
     let path = files.canonical(&place.path).map_err(words)?;
     if denied.holds(&path) {
         return Err(format!("the policy denies reading `{path}`"));
     }
-    let (text, seen) = match files.open(&path) {
+    let (text, seen, parts) = match files.open(&path) {
         Ok(file) => {
             let end = read_file::lines(file, path, (place.first, place.last), cap, cancel)?;
             if end.status != ToolStatus::Ok {
                 return Err(end.content);
             }
-            (end.content, end.seen)
+            (end.content, end.seen, end.parts)
         }
-        Err(FileError::Directory(_)) => (names(files, &path, denied)?, Vec::new()),
+        Err(FileError::Directory(_)) => (names(files, &path, denied)?, Vec::new(), Vec::new()),
         Err(error) => return Err(words(error)),
     };
-    Ok(MentionExpanded { mention: place.mention.clone(), text, seen })
+    Ok((MentionExpanded { mention: place.mention.clone(), text, seen, parts: Vec::new() }, parts))
 }
 
 fn names(files: &Arc<dyn Files>, path: &str, denied: &DeniedPaths) -> Result<String, String> {

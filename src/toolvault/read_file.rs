@@ -11,13 +11,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::instructions;
 use super::list_dir::looking;
+use super::picture;
 use super::tool::{arguments, spec};
 use super::write_file::words;
-use crate::ports::{Preparation, Sandbox, Tool, ToolEnd};
+use crate::ports::{EndPart, Preparation, Sandbox, Tool, ToolEnd};
 use crate::protocol::effect::ToolCall;
 use crate::protocol::event::{PathBase, ToolStatus};
 use crate::protocol::expand::hex;
 use crate::protocol::spec::{DeniedPaths, Risk, ToolSpec};
+use crate::protocol::text::name_shown;
 
 /// Largest file that is shown without a range.
 const WHOLE_MAX: u64 = 1024 * 1024;
@@ -62,7 +64,7 @@ impl Tool for ReadFile {
         spec::<Arguments>(
             "read_file",
             "Reads a text file, or a range of its lines, with line numbers. Long output stops at a whole line and \
-             says where to go on; binary files are only described.",
+             says where to go on; pictures are shown, other binary files only described.",
             Risk::Read,
         )
     }
@@ -97,7 +99,8 @@ pub fn lines(
     let (first, last) = (start.unwrap_or(1), end.unwrap_or(u64::MAX));
     let mut block = vec![0; 64 * 1024];
     let mut n = fill(&mut file, &mut block).map_err(failed)?;
-    let binary = block[..n.min(BINARY_WITHIN)].contains(&0);
+    let head = block[..n.min(BINARY_WITHIN)].to_vec();
+    let binary = head.contains(&0);
     if !binary && bytes > WHOLE_MAX && start.is_none() && end.is_none() {
         return Err(format!(
             "`{path}` has {bytes} bytes, too many to read whole; give start_line and end_line, or use grep to find the lines"
@@ -120,16 +123,28 @@ pub fn lines(
         n = fill(&mut file, &mut block).map_err(failed)?;
     }
     let mut end = match binary {
-        true => ToolEnd::ok(format!(
-            "`{path}` is binary ({}, {bytes} bytes); its bytes are not shown",
-            kind(&block)
-        )),
+        true => binary_end(&mut file, &path, &head),
         false => lines.finish(&path),
     };
     if bytes <= DIGEST_MAX {
         end.seen.push(PathBase { path, sha256: Some(hex(&hasher.finalize())) });
     }
     Ok(end)
+}
+
+/// A picture is shown; of anything else it is said what it is.
+fn binary_end(file: &mut File, path: &str, head: &[u8]) -> ToolEnd {
+    if picture::mime(head).is_some() {
+        return match picture::bytes_of(file) {
+            Ok(data) => {
+                let part = EndPart::Image { data, words: name_shown(path).into_owned() };
+                ToolEnd { parts: vec![part], ..ToolEnd::ok(format!("`{path}` is a picture")) }
+            }
+            Err(why) => ToolEnd::ok(format!("`{path}` is a picture that is not shown: {why}")),
+        };
+    }
+    let bytes = file.metadata().map_or(0, |about| about.len());
+    ToolEnd::ok(format!("`{path}` is binary ({}, {bytes} bytes); its bytes are not shown", kind(head)))
 }
 
 /// Reads until the block is full or the file ends.
@@ -148,10 +163,7 @@ fn fill(file: &mut File, block: &mut [u8]) -> std::io::Result<usize> {
 
 /// What the first bytes say a binary file is.
 fn kind(bytes: &[u8]) -> &'static str {
-    const KINDS: [(&[u8], &str); 12] = [
-        (b"\x89PNG", "PNG image"),
-        (b"\xff\xd8\xff", "JPEG image"),
-        (b"GIF8", "GIF image"),
+    const KINDS: [(&[u8], &str); 9] = [
         (b"%PDF", "PDF document"),
         (b"\x7fELF", "ELF program"),
         (b"\xcf\xfa\xed\xfe", "Mach-O program"),

@@ -2,6 +2,8 @@
 
 mod pastes;
 
+pub(super) use pastes::picture;
+
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use unicode_segmentation::UnicodeSegmentation;
 

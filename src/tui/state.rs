@@ -23,6 +23,8 @@ pub struct Profile {
     pub program: String,
     /// The workspace, as people write it.
     pub workspace: String,
+    /// The same as programs write it.
+    pub root: String,
     /// The model of a new session, when one was found.
     pub model: Option<String>,
     /// How that model was found.

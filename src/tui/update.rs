@@ -16,6 +16,7 @@ use crate::protocol::{ArenaEvent, Command, Entry, Order};
 
 pub use rewind::undo_wish;
 
+use super::composer::picture;
 use super::keys::{self, Do, KeyContext};
 use super::level;
 use super::session_view::SessionView;
@@ -217,7 +218,14 @@ fn paste(state: &mut State, text: &str) {
     }
     if !state.profile.is_record && !approve::paste(state, text) {
         state.pane = Pane::Composer;
-        state.composer.paste(text);
+        match picture(text, &state.profile.root) {
+            Some(Ok(mention)) => state.composer.insert(&mention),
+            Some(Err(why)) => {
+                state.composer.paste(text);
+                state.tell(why);
+            }
+            None => state.composer.paste(text),
+        }
     }
 }
 

@@ -37,6 +37,7 @@ const TWICE: &[(&str, &str)] = &[
     ("getrandom", "ring has 0.2 and ahash has 0.3; uuid has 0.4"),
     ("hashbrown", "cached, which brush-parser brings, still has 0.15"),
     ("io-lifetimes", "fs-set-times, which cap-std brings, still has 2"),
+    ("miniz_oxide", "png still has 0.8; flate2 has 0.9"),
     ("similar", "insta has 2; in tests only"),
     ("syn", "divan's macros have 2; at compile time only"),
     ("thiserror", "portable-pty still has 1; in tests only"),

@@ -17,7 +17,7 @@ use crate::house::package;
 use samples::Samples;
 
 const BEGIN: &str =
-    "<!-- generated from src/protocol/event.rs; AGON_UPDATE=1 cargo test protocol:: writes it anew -->";
+    "<!-- generated from src/protocol/event.rs; AGON_UPDATE=1 cargo test protocol:: writes it again -->";
 const END: &str = "<!-- end of the generated part -->";
 
 fn entry_schema() -> &'static Value {

@@ -82,7 +82,8 @@ impl Attempt {
                 OutcomeBody::DiffTaken(DiffTaken { diff: self.shown(&taken.diff), ..taken })
             }
             (OutcomeBody::MentionExpanded(read), _) => {
-                OutcomeBody::MentionExpanded(MentionExpanded { text: self.shown(&read.text), ..read })
+                let parts = read.parts.into_iter().map(|part| self.clean(part)).collect();
+                OutcomeBody::MentionExpanded(MentionExpanded { text: self.shown(&read.text), parts, ..read })
             }
             (body, _) => body,
         }

@@ -119,6 +119,7 @@ impl Mission {
         let mut profile = Profile {
             program: crate::host::PROGRAM.to_owned(),
             workspace: homely(&self.kit.environment, self.kit.config.workspace()),
+            root: self.kit.config.workspace().display().to_string(),
             by: self.by.clone(),
             is_record: self.is_record,
             theme: self.theme,
@@ -182,10 +183,10 @@ impl Mission {
             Ok(folder) => folder,
             Err(error) => return vec![Msg::Log(error.to_string())],
         };
-        let root = folder.root.clone();
+        let (root, is_going) = (folder.root.clone(), folder.is_temporary());
         self.demos.push(folder);
         self.begin("opening…", None, move || async move {
-            Ok(Done::Opened(Box::new(session_ops::demo(&kit, &demo, &root, &front).await?)))
+            Ok(Done::Opened(Box::new(session_ops::demo(&kit, &demo, (&root, is_going), &front).await?)))
         })
     }
 

@@ -145,7 +145,7 @@ pub(super) async fn fork(
 pub(super) async fn demo(
     kit: &SessionOptions,
     demo: &Demo,
-    root: &Path,
+    (root, is_going): (&Path, bool),
     front: &Front,
 ) -> Result<Opened, Failure> {
     let mut overrides = kit.overrides.clone();
@@ -154,7 +154,8 @@ pub(super) async fn demo(
     let (model, changes) = demo.changes()?;
     let changes = host::Changes { rules: kit.changes.rules.clone(), ..changes };
     let handle = front.host.open((&config, &model), &changes, front.who()).await?;
-    let note = Some(format!("the demo works in {}", root.display()));
+    let until = if is_going { ", which goes when you leave" } else { "" };
+    let note = Some(format!("the demo works in {}{until}", root.display()));
     Opened::of(kit, &handle, Some(demo.task()), note)
 }
 

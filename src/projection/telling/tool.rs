@@ -184,8 +184,11 @@ pub(super) fn failed<'a>(data: &'a Answered<EffectFailed>, scene: &Scene<'_>) ->
 }
 
 pub(super) fn read(data: &MentionExpanded) -> Telling<'static> {
-    let lines = phrases::counted(data.text.lines().count() as u64, "line");
-    Telling::new(Kind::Read, format!("{} ({lines})", data.mention))
+    let what = match data.images().next() {
+        Some(image) => format!("picture, {}×{}", image.width, image.height),
+        None => phrases::counted(data.text.lines().count() as u64, "line"),
+    };
+    Telling::new(Kind::Read, format!("{} ({what})", data.mention))
 }
 
 pub(super) fn recorded(data: &WorkspaceCheckpointed) -> Telling<'static> {

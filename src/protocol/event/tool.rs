@@ -302,6 +302,14 @@ pub struct ToolResolved {
     pub by: Option<String>,
 }
 
+/// The pictures among parts.
+pub(super) fn images(parts: &[ResultPart]) -> impl Iterator<Item = &ImagePart> {
+    parts.iter().filter_map(|part| match part {
+        ResultPart::Image(image) => Some(image),
+        ResultPart::Link(_) | ResultPart::Unknown(_) => None,
+    })
+}
+
 impl ToolResolved {
     /// The names of the blobs it speaks of: the whole output and pictures.
     pub fn blobs(&self) -> impl Iterator<Item = &str> {
@@ -311,10 +319,7 @@ impl ToolResolved {
 
     /// Its pictures.
     pub fn images(&self) -> impl Iterator<Item = &ImagePart> {
-        self.parts.iter().filter_map(|part| match part {
-            ResultPart::Image(image) => Some(image),
-            ResultPart::Link(_) | ResultPart::Unknown(_) => None,
-        })
+        images(&self.parts)
     }
 
     /// Its text with its links.

@@ -3,7 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::tool::{ResultPart, images};
 use super::{ClaimFlagged, PathBase, Plan};
+use crate::protocol::message::ImagePart;
 use crate::protocol::stored::stored;
 
 /// Body of `workspace_fingerprinted`.
@@ -155,4 +157,14 @@ pub struct MentionExpanded {
     /// The file as it is, for what the spark has now seen.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub seen: Vec<PathBase>,
+    /// A picture that was mentioned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<ResultPart>,
+}
+
+impl MentionExpanded {
+    /// Its pictures.
+    pub fn images(&self) -> impl Iterator<Item = &ImagePart> {
+        images(&self.parts)
+    }
 }

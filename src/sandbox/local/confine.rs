@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
+use std::sync::LazyLock;
 
 use landlock::{
     ABI, Access, AccessFs, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr, Scope,
@@ -142,14 +143,17 @@ fn restrict_files(plan: &HeldPlan, layers: &[&OsStr]) -> Result<(), String> {
 
 /// Whether this kernel has Landlock switched on.
 pub fn landlock_works() -> bool {
-    landlock_has(ABI::V1)
+    static WORKS: LazyLock<bool> = LazyLock::new(|| landlock_has(ABI::V1));
+    *WORKS
 }
 
 /// Whether it refuses to connect to sockets outside what may be written, wherever they are (Linux 7.1).
 pub fn landlock_refuses_sockets() -> bool {
-    landlock_has(ABI::V9)
+    static REFUSES: LazyLock<bool> = LazyLock::new(|| landlock_has(ABI::V9));
+    *REFUSES
 }
 
+/// Costs a ruleset, so it is asked once.
 fn landlock_has(abi: ABI) -> bool {
     use landlock::CompatLevel;
     Ruleset::default()

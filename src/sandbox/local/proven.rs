@@ -1,6 +1,12 @@
 //! What a local sandbox shows of itself when it is started: facts looked at from within; knows no mount.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use tokio_util::sync::CancellationToken;
+
+use super::{LocalSandbox, launch, mounts};
+use crate::ports::{Exec, ExecEnd, Opens};
+use crate::sandbox::{LocalError, crash_journal};
 
 /// A fact in words, and a shell test that holds where it is one. `$1` is a file outside, `$2` a process outside.
 /// Only what the shell has built in is used.
@@ -17,7 +23,7 @@ const FACTS: &[(&str, &str)] = &[
 ];
 
 /// The command line that looks.
-pub fn command(outside: &Path, process: u32) -> String {
+fn command(outside: &Path, process: u32) -> String {
     let mut script = format!(
         "set -- '{}' {process}\n\
          while read -r key value; do case $key in CapEff:) caps=$value;; NoNewPrivs:) nnp=$value;; \
@@ -38,7 +44,7 @@ const EVERYWHERE: [usize; 3] = [5, 6, 7];
 const READ_ONLY: usize = 8;
 
 /// The facts that held, or the words of those that did not.
-pub fn read(output: &str, has_namespaces: bool, read_only: bool) -> Result<Vec<String>, String> {
+fn read(output: &str, has_namespaces: bool, read_only: bool) -> Result<Vec<String>, String> {
     let counts = |i: usize| EVERYWHERE.contains(&i) || has_namespaces && (i != READ_ONLY || read_only);
     let held: Vec<usize> =
         output.lines().filter_map(|line| line.strip_prefix("held ")?.parse().ok()).collect();
@@ -51,6 +57,65 @@ pub fn read(output: &str, has_namespaces: bool, read_only: bool) -> Result<Vec<S
 
 fn words(wanted: impl Fn(usize) -> bool) -> impl Iterator<Item = &'static str> {
     FACTS.iter().enumerate().filter(move |(i, _)| wanted(*i)).map(|(_, (words, _))| *words)
+}
+
+fn without_refused(why: &str) -> String {
+    why.strip_prefix(launch::REFUSED).unwrap_or(why).to_owned()
+}
+
+impl LocalSandbox {
+    /// A call that failed found the machine otherwise than it was seen, so the next start looks again; one that was
+    /// cancelled found nothing.
+    pub(super) fn as_proven(
+        &self,
+        ended: Result<ExecEnd, String>,
+        cancel: &CancellationToken,
+    ) -> Result<ExecEnd, String> {
+        if ended.is_err() && !cancel.is_cancelled() {
+            self.proof().iter().for_each(|kept| kept.forget());
+        }
+        ended
+    }
+
+    /// Where one cannot, the command that looks says which.
+    pub(super) fn covers_can_be_reached(&self) -> bool {
+        let closed = |name: &PathBuf| {
+            let looked = std::fs::symlink_metadata(self.files.root().join(name));
+            looked.is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
+        };
+        !self.found.names.keys().any(closed)
+    }
+
+    pub(super) async fn prove(&self) -> Result<Vec<String>, LocalError> {
+        let outside = self.scratch.path().join("root");
+        let command = command(&outside, std::process::id());
+        let exec = Exec {
+            command,
+            cwd: String::new(),
+            timeout_ms: 20_000,
+            capture_cap: 4096,
+            opens: Opens::default(),
+            background: false,
+        };
+        // agon's own command: it connects to nothing, so it need not wait until the large folders are searched.
+        let cancel = CancellationToken::new();
+        let end = self.run(exec, (self.covers_of_sockets(), None), &(), &cancel).await;
+        let end = self.as_proven(end, &cancel);
+        let is_no_machines =
+            |why: &str| why.contains(mounts::UNCOVERED) || why.contains(crash_journal::NOT_KEPT);
+        let end = end.map_err(|why| match is_no_machines(&why) {
+            true => LocalError::Unfit(without_refused(&why)),
+            false => LocalError::Machine(without_refused(&why)),
+        })?;
+        let held = match end.exit {
+            Some(0) => read(&end.stdout, self.has_namespaces, self.options.read_only),
+            _ => {
+                let how = end.exit.or(end.signal);
+                Err(format!("a command in it ended with {how:?}: {}", end.stderr.trim()))
+            }
+        };
+        held.map_err(LocalError::Machine)
+    }
 }
 
 #[cfg(test)]

@@ -61,6 +61,23 @@ impl Pastes {
     }
 }
 
+/// What a pasted path of a picture becomes, as a terminal writes it for a file that is dropped on it: a mention, or why
+/// it is none. Nothing for any other text.
+pub fn picture(text: &str, root: &str) -> Option<Result<String, &'static str>> {
+    let path = text.trim().trim_matches(['\'', '"']);
+    let path = path.strip_prefix("file://").unwrap_or(path).replace("\\ ", " ").replace("%20", " ");
+    let is_picture =
+        [".png", ".jpg", ".jpeg", ".gif", ".webp"].iter().any(|end| path.to_lowercase().ends_with(end));
+    if !is_picture || !path.starts_with('/') || path.contains(char::is_control) {
+        return None;
+    }
+    Some(match path.strip_prefix(root).and_then(|path| path.strip_prefix('/')) {
+        Some(path) if path.contains(' ') => Ok(format!("@\"{path}\" ")),
+        Some(path) => Ok(format!("@{path} ")),
+        None => Err("the picture is outside of the workspace: copy it into the workspace to mention it"),
+    })
+}
+
 /// True for a character that only ever is a mark.
 pub(super) fn is_mark(c: char) -> bool {
     MARKS.contains(&c)

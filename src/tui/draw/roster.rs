@@ -61,12 +61,12 @@ fn doing(scene: &ViewModel<'_>, row: &SparkRow) -> String {
     }
 }
 
-/// Milliseconds a spark was at work, as the end of its turn counts them: without waiting for a person.
-fn worked_ms(scene: &ViewModel<'_>, costs: &Costs, row: &SparkRow) -> u64 {
+/// Microseconds a spark was at work, as the end of its turn counts them: without waiting for a person.
+fn worked_us(scene: &ViewModel<'_>, costs: &Costs, row: &SparkRow) -> u64 {
     let done = costs.sparks.get(&row.spark).map_or(0, |costs| costs.tally.model_ms + costs.tally.tool_ms);
     let doing = scene.moment.board.doing(Some(row.spark));
     let open = doing.filter(|(_, open)| !open.waits_for_people() && !scene.is_left);
-    done + open.map(|(_, open)| scene.now.saturating_sub(open.since) / 1_000).max().unwrap_or(0)
+    done * 1_000 + open.map(|(_, open)| scene.now.saturating_sub(open.since)).max().unwrap_or(0)
 }
 
 /// A column: two lines and a blank one per spark, then what reviewers still want.
@@ -76,7 +76,7 @@ pub(super) fn column(state: &State, scene: &ViewModel<'_>, frame: &mut Frame<'_>
     let (board, costs) = (&scene.moment.board, scene.costs());
     for row in scene.at_work() {
         let (tone, mark) = mark(scene, row);
-        let time = phrases::duration(worked_ms(scene, &costs, row) / 1_000 * 1_000);
+        let time = scene.elapsed(scene.now.saturating_sub(worked_us(scene, &costs, row)));
         let role = cut(&name(row), wide.saturating_sub(width(&time) + 5));
         let gap = " ".repeat(wide.saturating_sub(width(&role) + width(&time) + 3));
         let chosen = state.story.focus == Some(row.spark);

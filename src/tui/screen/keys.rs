@@ -42,6 +42,34 @@ impl Gate {
         }
         state.1 = false;
     }
+
+    /// The thread reads no more.
+    fn end(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
+        self.changed.notify_all();
+    }
+
+    /// Has the thread let go of the terminal. A signal of a changed size wakes it, which waits for keys otherwise.
+    fn close(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.0 = true;
+        // Where the thread is not woken, the first key is lost to it and nothing else.
+        let _ = kill_process(getpid(), Signal::WINCH);
+        drop(self.changed.wait_timeout_while(state, LET_GO, |state| !state.1));
+    }
+
+    fn open(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).0 = false;
+        self.changed.notify_all();
+    }
+}
+
+/// What is typed once the screen is left belongs to the shell.
+impl Drop for Keys {
+    fn drop(&mut self) {
+        self.events.close();
+        self.gate.close();
+    }
 }
 
 /// Reads keys in a thread of its own: a terminal can only be read by waiting.
@@ -51,13 +79,13 @@ pub(super) fn listen(room: usize) -> Keys {
     let theirs = Arc::clone(&gate);
     std::thread::spawn(move || {
         while let Ok(first) = event::read() {
-            for event in wheeled(gathered(at_once(first))) {
-                if sender.blocking_send(event).is_err() {
-                    return;
-                }
+            let mut events = wheeled(gathered(at_once(first))).into_iter();
+            if events.any(|event| sender.blocking_send(event).is_err()) {
+                break;
             }
             theirs.pass();
         }
+        theirs.end();
     });
     Keys { events, gate }
 }
@@ -71,17 +99,11 @@ impl Keys {
         self.events.try_recv().ok()
     }
 
-    /// Reads nothing while another program has the terminal. A signal of a changed size wakes the thread, which waits
-    /// for keys otherwise.
+    /// Reads nothing while another program has the terminal.
     pub fn lent<T>(&self, work: impl FnOnce() -> T) -> T {
-        let lock = || self.gate.state.lock().unwrap_or_else(PoisonError::into_inner);
-        *lock() = (true, false);
-        // Where the thread is not woken, the first key is lost to it and nothing else.
-        let _ = kill_process(getpid(), Signal::WINCH);
-        drop(self.gate.changed.wait_timeout_while(lock(), LET_GO, |state| !state.1));
+        self.gate.close();
         let done = work();
-        *lock() = (false, false);
-        self.gate.changed.notify_all();
+        self.gate.open();
         done
     }
 }

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use agon::eventlog::chain::{Link, root_session};
+
 use crate::support::env::Env;
 
 const SESSIONS: usize = 12;
@@ -107,4 +109,77 @@ fn the_newest_session_is_found_without_opening_the_others() {
     assert!(latest < SESSIONS / 2, "{latest} opens of logs");
     let list = opened(&env, &["sessions"]).unwrap();
     assert!(list <= SESSIONS, "{list} opens of logs for {SESSIONS} rows");
+}
+
+/// A log with other text in each line, in the chain of this format.
+fn rewritten(log: &[u8], format: u64, (from, to): (&str, &str)) -> Vec<u8> {
+    let text = String::from_utf8(log.to_vec()).unwrap();
+    let id = root_session(text.lines().next().unwrap().as_bytes()).unwrap();
+    let (mut link, mut made) = (Link::root_in(format, &id), Vec::new());
+    for line in text.lines() {
+        // What is left of a line without its link.
+        let body = line[..line.rfind(",\"h\":").unwrap()].replacen(from, to, 1);
+        link = link.next(body.as_bytes());
+        made.extend(body.as_bytes());
+        link.close(&mut made);
+    }
+    made
+}
+
+#[test]
+fn a_session_of_an_older_agon_is_named_so_everywhere_and_passed_over() {
+    let env = place();
+    let all = logs(&env);
+    let name = |log: &Path| log.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+    let newest = all.iter().max_by_key(|log| name(log)).unwrap();
+    let id = name(newest);
+    let older = rewritten(&std::fs::read(newest).unwrap(), 1, ("\"v\":2", "\"v\":1"));
+    std::fs::write(newest, older).unwrap();
+    let list = env.run(&["sessions"]);
+    let rows: Vec<&str> = list.stdout.lines().filter(|line| line.contains("older agon")).collect();
+    assert!(rows.len() == 1 && rows[0].contains(&id[id.len() - 6..]), "{list}");
+    assert!(!list.stdout.contains("damage"), "{list}");
+    let checked = env.run(&["sessions", "--check", "--json"]);
+    let checked: serde_json::Value = serde_json::from_str(&checked.stdout).unwrap();
+    let of = |row: &&serde_json::Value| row["id"] == id.as_str();
+    assert_eq!(checked.as_array().unwrap().iter().find(of).unwrap()["fault"], "made by an older agon");
+
+    let shown = env.run(&["sessions", "show", "latest", "--json"]);
+    let shown: serde_json::Value = serde_json::from_str(&shown.stdout).unwrap();
+    let before = all.iter().map(|log| name(log)).filter(|other| *other != id).max().unwrap();
+    assert_eq!(shown["id"], before.as_str());
+    let answer = |text: &str| format!("[[answer]]\nspark = \"solo\"\ntext = \"{text}\"\n");
+    env.write("home/mock.toml", &[answer("done"), answer("more")].concat());
+    let more = env.run(&["run", "--continue", "and more"]);
+    assert!(more.code == 0 && more.stdout.contains("more"), "{more}");
+    assert_eq!(logs(&env).len(), SESSIONS, "no session is begun");
+
+    let words = "made by an older agon (format 1; this one reads format 2)";
+    for arguments in [&["verify", &id][..], &["resume", &id], &["fork", &id], &["report", &id]] {
+        let ran = env.run(arguments);
+        assert!(ran.code != 0 && ran.to_string().contains(words), "{arguments:?}: {ran}");
+        assert!(!ran.to_string().contains("DAMAGED"), "{arguments:?}: {ran}");
+    }
+}
+
+#[test]
+fn a_known_event_with_broken_data_is_damage_to_a_list_and_to_verify() {
+    let env = place();
+    let log = &logs(&env)[3];
+    let id = log.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+    let broken = rewritten(
+        &std::fs::read(log).unwrap(),
+        2,
+        ("\"prompt_given\",\"data\":{\"text\":", "\"prompt_given\",\"data\":{\"text\":3,\"texts\":"),
+    );
+    std::fs::write(log, broken).unwrap();
+    let verified = env.run(&["verify", &id]);
+    assert!(verified.code == 5 && verified.stdout.contains("DAMAGED"), "{verified}");
+    assert!(verified.stdout.contains("cannot be understood"), "{verified}");
+    let resumed = env.run(&["resume", &id]);
+    assert!(resumed.code == 5 && !resumed.to_string().contains("newer"), "{resumed}");
+    let list = env.run(&["sessions", "--json"]);
+    let rows: serde_json::Value = serde_json::from_str(&list.stdout).unwrap();
+    let row = rows.as_array().unwrap().iter().find(|row| row["id"] == id.as_str()).unwrap();
+    assert!(row["fault"].as_str().is_some_and(|fault| fault.contains("cannot be understood")), "{row}");
 }

@@ -165,7 +165,7 @@ fn bad_input_is_bad_usage_and_names_what_is_wrong() {
         (vec!["debate", "x", "--moderator", "reviewer"], "`reviewer` does work in sessions and squads"),
         (
             vec!["debate", "x", "--personas", "pragmatist,oops"],
-            "oops.md` cannot be used: line 2: `description` is",
+            "oops.md` cannot be used: line 2: a list that",
         ),
         (
             vec!["debate", "x", "--with-model", "pragmatist=mock/a", "--with-model", "pragmatist=mock/b"],
@@ -218,10 +218,7 @@ fn a_broken_persona_is_named_with_its_line_wherever_it_is_asked_for() {
     env.write("home/personas/quiet.md", "You say little.\n");
     let shown = env.run(&["personas", "show", "gardener"]);
     assert_eq!(shown.code, 2, "{shown}");
-    assert!(
-        shown.stderr.contains("personas/gardener.md` cannot be used: line 2: `description` is"),
-        "{shown}"
-    );
+    assert!(shown.stderr.contains("personas/gardener.md` cannot be used: line 2: a list that"), "{shown}");
     for near in ["gardner", "gardeners"] {
         let shown = env.run(&["personas", "show", near]);
         assert!(shown.code == 2 && shown.stderr.contains("did you mean `gardener`?"), "{shown}");

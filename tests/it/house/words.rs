@@ -1,4 +1,4 @@
-//! Refuses words of a private English in what a person or a model reads: help, errors, screens, personas, schemas.
+//! Refuses words of a private English in what a person or a model reads: help, errors, screens, personas, schemas, pages.
 
 use super::source::strings;
 use super::{Source, files, none_broken, package, snippet, sources};
@@ -23,8 +23,10 @@ const REFUSED: &[&str] = &[
 
 /// The refused words of `text`, as whole words.
 fn refused(text: &str) -> Vec<&'static str> {
+    // A name in code is one word, whatever it is made of.
+    let of_a_word = |c: char| c.is_alphanumeric() || c == '_';
     let only_words: String =
-        text.chars().map(|c| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { ' ' }).collect();
+        text.chars().map(|c| if of_a_word(c) { c.to_ascii_lowercase() } else { ' ' }).collect();
     let spaced = format!(" {} ", only_words.split_whitespace().collect::<Vec<_>>().join(" "));
     REFUSED.iter().copied().filter(|word| spaced.contains(&format!(" {word} "))).collect()
 }
@@ -48,7 +50,9 @@ fn broken(path: &str, texts: Vec<(usize, String)>) -> Vec<String> {
 #[test]
 fn what_people_and_models_read_is_plain_english() {
     let mut found: Vec<String> = sources("src").iter().flat_map(check_source).collect();
-    for path in ["src", "personas"].into_iter().flat_map(|folder| files(&package().join(folder))) {
+    let pages = files(&package().join("docs")).into_iter().chain(["README.md".to_owned()]);
+    let rest = ["src", "personas"].into_iter().flat_map(|folder| files(&package().join(folder)));
+    for path in rest.chain(pages) {
         if [".md", ".toml", ".json"].iter().any(|ending| path.ends_with(ending)) {
             let text = std::fs::read_to_string(package().join(&path)).unwrap();
             let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.to_owned())).collect();

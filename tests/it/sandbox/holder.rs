@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+use agon::ports::Exec;
 use agon::sandbox::{LocalOptions, LocalSandbox};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -199,6 +200,15 @@ async fn a_proof_is_kept_and_thrown_away_when_a_call_cannot_be_set_up() {
     again.start().await.unwrap();
     use agon::ports::Sandbox;
     assert_eq!(again.spec().proven, sandbox.spec().proven);
+    let failing = Opened::new(|_| open(&program));
+    let nowhere = || Exec { cwd: "nowhere".into(), ..exec("true") };
+    let heard = super::contract::Heard::default();
+    let cancelled = tokio_util::sync::CancellationToken::new();
+    cancelled.cancel();
+    for (cancel, keeps) in [(cancelled, true), (Default::default(), false)] {
+        assert!(failing.sandbox.exec(nowhere(), &heard, &cancel).await.is_err());
+        assert_eq!(fs::read_to_string(&file).unwrap().contains("there is no network"), keeps);
+    }
     // It is gone when its first call begins.
     fs::rename(&program, folder.path().join("other")).unwrap();
     let opened = Opened::new(|_| again);
@@ -224,7 +234,10 @@ fn a_call_makes_few_mounts_and_opens_few_files() {
         env.write("home/mock.toml", &format!("{script}[[answer]]\nspark = \"solo\"\ntext = \"done\"\n"));
         let (plain, trace) = (env.command(&[]), env.home().join("trace"));
         let mut traced = Command::new("strace");
-        traced.args(["-f", "-qq", "-e", "trace=openat,openat2,open,mount,execve,read"]).arg("-o").arg(&trace);
+        traced
+            .args(["-f", "-qq", "-e", "trace=openat,openat2,open,mount,execve,read,landlock_create_ruleset"])
+            .arg("-o")
+            .arg(&trace);
         traced.arg(env!("CARGO_BIN_EXE_agon")).args(["run", "go", "--yes", "--sandbox", "local"]);
         traced.current_dir(env.work()).env_clear();
         traced.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
@@ -233,13 +246,16 @@ fn a_call_makes_few_mounts_and_opens_few_files() {
         let trace = fs::read_to_string(&trace).ok()?;
         let count = |what: &str| trace.lines().filter(|line| line.contains(what)).count();
         let opened = count(" openat(") + count(" openat2(");
-        Some([opened, count(" mount("), count(" execve("), count("/proc/self/mountinfo")])
+        let rulesets = count(" landlock_create_ruleset(");
+        let files = [count(" read("), count("/proc/self/mountinfo")];
+        Some([opened, count(" mount("), count(" execve("), rulesets, files[0], files[1]])
     };
     let (Some(few), Some(many)) = (counts(2), counts(7)) else {
         return println!("skipped: strace or namespaces cannot be had here");
     };
     let each: Vec<usize> = few.iter().zip(&many).map(|(few, many)| many.saturating_sub(*few) / 5).collect();
-    println!("openat, mount, execve, mountinfo for each call: {each:?}");
-    let most = [200, 45, 1, 1];
+    println!("openat, mount, execve, Landlock rulesets, read, mountinfo for each call: {each:?}");
+    // A ruleset is a question for the version, and itself.
+    let most = [200, 45, 1, 2, 60, 1];
     assert!(each.iter().zip(most).all(|(each, most)| *each <= most), "{each:?}, at most {most:?}");
 }

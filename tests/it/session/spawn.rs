@@ -115,8 +115,12 @@ fn what_does_not_fit_is_refused_with_the_reason_and_nothing_is_begun() {
         (json!({"task": "a", "permission": "auto"}), "the permission level is `ask`"),
         (json!({"task": "a", "permission": "root"}), "the arguments do not fit"),
         (json!({"task": "a", "max_steps": 0}), "`max_steps` must be at least 1"),
-        (json!({"task": "a", "answer": {"type": "nothing"}}), "`answer` is not a JSON Schema"),
-        (json!({"task": "a", "answer": 3}), "`answer` is not a JSON Schema"),
+        (
+            json!({"task": "a", "answer": {"type": "nothing"}}),
+            "`answer` is not a JSON Schema: `type` has none of the shapes it may have",
+        ),
+        (json!({"task": "a", "answer": {"$ref": "#/none"}}), "it does not fit `$ref` of its schema"),
+        (json!({"task": "a", "answer": 3}), "`answer` is not a JSON Schema: it must be a JSON object"),
         (json!({"task": "a", "sandbox": "none"}), "unknown field `sandbox`"),
     ] {
         let mut world = open();

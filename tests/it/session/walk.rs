@@ -3,6 +3,7 @@
 use agon::arena::replay;
 use agon::protocol::Choice;
 use agon::protocol::StopCause;
+use agon::protocol::effect::Effect;
 use agon::protocol::event::*;
 use serde_json::json;
 
@@ -180,4 +181,23 @@ fn a_fork_on_another_model_closes_the_open_call_and_asks_anew() {
     let late = world.answer(before, 1, agon::protocol::OutcomeBody::ModelAnswered(text("late")));
     assert_eq!(kinds(&late), ["outcome_ignored"]);
     world.check();
+}
+
+#[test]
+fn in_a_fork_only_agons_own_tools_get_the_paths_of_the_new_folder() {
+    let mut spec = spec();
+    spec.tools[1].source = Some("tracker".to_owned());
+    let mut world = World::open(spec);
+    world.give(ArenaEvent::SessionForked(forked(0)));
+    world.prompt("do it");
+    let path = json!({"path": "/w/a.txt"});
+    let (call, attempt, _) = world.model();
+    let says = calls(&[("look", path.clone()), ("put", path.clone())]);
+    world.answer(call, attempt, agon::protocol::OutcomeBody::ModelAnswered(says));
+    let prepared = |open: agon::session::Ordered| match world.session.effect(open.call) {
+        Some(Effect::Prepare { context, .. }) => Some((context.tool, context.args)),
+        _ => None,
+    };
+    let prepared: Vec<_> = world.session.outstanding().into_iter().filter_map(prepared).collect();
+    assert_eq!(prepared, [("look".to_owned(), json!({"path": "a.txt"})), ("put".to_owned(), path)]);
 }

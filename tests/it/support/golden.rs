@@ -3,9 +3,13 @@
 use std::sync::Arc;
 
 use agon::arena::replay;
-use agon::protocol::event::{Class, TurnCause};
+use agon::protocol::effect::OutcomeBody;
+use agon::protocol::event::{ArenaEvent, Class, PromptGiven, SessionResumed, TurnCause};
+use agon::protocol::spec::Mode;
 use agon::protocol::{Entry, RULES};
 use agon::session::Session;
+
+use super::world::{World, text};
 
 /// One spark at a task.
 pub fn run() -> Vec<Arc<Entry>> {
@@ -57,5 +61,36 @@ fn the_logs_of_the_present_rules_verify_strictly() {
         let found = replay::verify(&log);
         assert!(found.holds(true), "{demo}: {:#?}", found.differences.first());
         assert_eq!(found.entries, log.len() as u64, "{demo}");
+    }
+}
+
+#[test]
+fn a_session_of_earlier_rules_resumes_and_works_on() {
+    for (name, log) in [("run", run()), ("squad", squad()), ("debate", debate())] {
+        let mut world = World { session: Session::fold(&log).unwrap(), log };
+        let resumed = SessionResumed {
+            rules: RULES,
+            program: "t".into(),
+            changed: vec![],
+            active_ms: 10,
+            foreign: false,
+        };
+        world.give(ArenaEvent::SessionResumed(resumed));
+        world.check_fold();
+        let given = PromptGiven {
+            text: "and more".into(),
+            mode: Mode::Solo,
+            changed: vec![],
+            schema: None,
+            by: None,
+        };
+        world.give(ArenaEvent::PromptGiven(given));
+        world.run_tools();
+        let (call, attempt, _) = world.model();
+        world.answer(call, attempt, OutcomeBody::ModelAnswered(text("done")));
+        world.run_tools();
+        let last = world.session.last_turn().map(|turn| turn.cause);
+        assert_eq!((world.session.has_open_turn(), last), (false, Some(TurnCause::Done)), "{name}");
+        assert!(replay::verify(&world.log).holds(false), "{name}");
     }
 }

@@ -182,6 +182,7 @@ pub fn mentioned(place: &MentionedPlace) -> MentionExpanded {
         mention: place.mention.clone(),
         text: format!("     1\twords of {}\n", place.path),
         seen: vec![PathBase { path: place.path.clone(), sha256: Some("seen".to_owned()) }],
+        parts: vec![],
     }
 }
 
