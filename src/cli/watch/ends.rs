@@ -200,7 +200,7 @@ impl Watch {
             }),
         };
         let asked = events().find_map(|event| match event {
-            ArenaEvent::PromptGiven(data) => Some(grouped(data.text.len() as u64 / 4)),
+            ArenaEvent::PromptGiven(data) => Some(grouped(data.text.len() as u64 * 3 / 10)),
             _ => None,
         });
         let holds = events().find_map(spec).map(|spec| grouped(spec.context));
