@@ -104,8 +104,10 @@ pub async fn open(
     let held = (wanted.rules.as_slice(), wanted.consent.clone());
     let mut place = Place::configured(config, config.sandbox(), at, held).await?;
     let mut spec = spec::make(config, (model, wanted), place.vault.specs(), place.workspace_spec().await)?;
+    let limited = spec.limits.has_money();
+    place.notes.extend(windows::complete(config, limited, spec.models.iter_mut()).await);
+    spec::check_prices(&spec)?;
     place.furnish(Means::Configured(config, &new.id), &mut Vec::new(), &mut spec).await?;
-    place.notes.extend(windows::complete(config, spec.models.iter_mut()).await);
     if wanted.debate.is_some() {
         place.notes.extend(windows::too_small_for_a_debate(&spec.models));
     }

@@ -344,17 +344,17 @@ impl Config {
             Some(providers::LLAMA) => Some(Structured::ResponseFormat),
             _ => None,
         };
-        let local = untold.is_some() || table.base_url.as_deref().is_some_and(providers::is_loopback);
-        // Where one model of a provider has a price, what is on this machine passes calls on: no other is free either.
+        // What else listens on this machine may pass calls on to models that cost money.
+        let is_free = untold.is_some()
+            || table.base_url.as_deref().is_some_and(providers::is_loopback)
+                && providers::is_own_software(&name.provider, &table);
+        // Where one model of a provider has a price, it passes calls on: no other is free either.
         let is_of =
             |other: &str| other.split_once('/').is_some_and(|(provider, _)| provider == name.provider);
         let is_sold = self.file.models.iter().any(|(other, table)| is_of(other) && table.price.is_some());
-        // Whoever limits money is not answered with a guess.
-        let is_guess = untold.is_none() && !providers::is_own_software(&name.provider, &table);
-        let is_sold = is_sold || is_guess && self.limits().has_money();
         let server = table.base_url.as_deref().map(learnt::server_of).unwrap_or_default();
         let (written, learnt) = (self.file.models.get(&name.to_string()), self.learnt.refuses(name, &server));
-        Ok(self.known.spec(name, written, learnt, (local && !is_sold, untold.unwrap_or(Structured::Any))))
+        Ok(self.known.spec(name, written, learnt, (is_free && !is_sold, untold.unwrap_or(Structured::Any))))
     }
 
     /// The persona of a solo spark.

@@ -390,6 +390,7 @@ impl ArenaBuilder {
             cache: None,
         };
         spec::check(&spec)?;
+        spec::check_prices(&spec)?;
         blueprint::check_spec(&spec)?;
         place.furnish(Means::Plain(&self.state), &mut Vec::new(), &mut spec).await?;
         let new = Loaded::new();
@@ -422,6 +423,7 @@ impl ArenaBuilder {
         changed.extend(own.into_iter().filter(|setting| taken_up::changes_anything(&before, setting)));
         changed.iter().for_each(|setting| spec.set(setting));
         spec::check(&spec)?;
+        spec::check_prices(&spec)?;
         place.furnish(Means::Plain(&self.state), &mut changed, &mut spec).await?;
         place.notes.extend(taken_up::differences(&before, &spec, origin, false));
         let facts = resumed(&loaded, recovered, (changed, origin));

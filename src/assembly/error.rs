@@ -76,7 +76,7 @@ pub enum WireError {
     #[error("the persona `{persona}` names the tool `{tool}`, which there is not")]
     NoTool { persona: String, tool: String, suggestion: Option<String> },
     /// A limit in dollars cannot be kept.
-    #[error("a limit in dollars is set, and the price of `{0}` is not known")]
+    #[error("a limit in dollars is set, and the price of `{0}` is not known: its server tells none")]
     NoPrice(String),
     /// A tool cannot be taken in.
     #[error("{0}")]

@@ -267,7 +267,7 @@ impl Place {
         let servers = Setting::Sources(mcp::names(config));
         here.extend(Some(servers).filter(|it| taken_up::changes_anything(before, it)));
         let (mut changed, mut spec) = changes(config, before.clone(), here, wanted)?;
-        self.notes.extend(windows::complete_settings(config, &mut changed, &mut spec).await);
+        self.notes.extend(windows::complete_settings(config, &mut changed, &mut spec).await?);
         if !session.has_open_turn() {
             changed.extend(windows::known_by_now(config, &mut spec).await);
         }

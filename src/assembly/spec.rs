@@ -137,10 +137,6 @@ fn place(root: &Path, policy: &Policy) -> String {
 /// Checks a spec's parts against each other.
 pub(super) fn check(spec: &Spec) -> Result<(), WireError> {
     policy::check(&spec.policy).map_err(WireError::Policy)?;
-    let unpriced = spec.models.iter().find(|model| model.price.is_none());
-    if let (true, Some(model)) = (spec.limits.has_money(), unpriced) {
-        return Err(WireError::NoPrice(model.name.clone()));
-    }
     let bytes = size(spec);
     if bytes <= MAX_SPEC {
         return Ok(());
@@ -154,6 +150,15 @@ pub(super) fn check(spec: &Spec) -> Result<(), WireError> {
     ];
     let part = parts.into_iter().max_by_key(|(_, bytes)| *bytes).map_or("the spec", |(name, _)| name);
     Err(WireError::SpecTooLarge { bytes, part })
+}
+
+/// Refuses a limit of money that cannot be kept; for models whose servers were asked.
+pub(super) fn check_prices(spec: &Spec) -> Result<(), WireError> {
+    let unpriced = spec.models.iter().find(|model| model.price.is_none());
+    match unpriced.filter(|_| spec.limits.has_money()) {
+        Some(model) => Err(WireError::NoPrice(model.name.clone())),
+        None => Ok(()),
+    }
 }
 
 fn size(value: &impl serde::Serialize) -> usize {

@@ -1,4 +1,5 @@
-//! Reads and writes what agon has learnt about models from their servers' errors, and the windows it had to assume.
+//! Reads and writes what agon has learnt about models: from their servers' errors, what servers last said of them, and the
+//! windows it had to assume.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,9 +9,10 @@ use serde::{Deserialize, Serialize};
 use crate::config::layer::read_bounded;
 use crate::config::written::{alone, replace};
 use crate::config::{ConfigError, ModelName};
+use crate::protocol::spec::Price;
 
 const HEAD: &str = "\
-# What agon has learnt about models from the errors of their servers, and the windows it assumes and has shown a note of.
+# What agon has learnt about models from their servers, and the windows it assumes and has shown a note of.
 # agon writes this file. Delete a table, or the whole file, and agon learns it again.
 ";
 
@@ -25,6 +27,27 @@ struct Row {
     /// The window that agon assumes, of which the user was shown a note.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     assumed: Option<u64>,
+    /// What the server last said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    told: Option<Told>,
+}
+
+/// What a server said of a model, for when it is too slow to say it again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Told {
+    /// Input and output together, in tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context: Option<u64>,
+    /// Most output of one answer, in tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_output: Option<u64>,
+    /// It takes images.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub images: Option<bool>,
+    /// Its price.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub price: Option<Price>,
 }
 
 /// The rows, by `PROVIDER/MODEL`.
@@ -45,8 +68,21 @@ impl Learnt {
 
     /// The parameters a model is known to refuse at this server.
     pub fn refuses(&self, model: &ModelName, server: &str) -> &[String] {
-        let row = self.0.get(&model.to_string()).filter(|row| row.server == server);
-        row.map(|row| row.refuses.as_slice()).unwrap_or_default()
+        self.row(model, server).map(|row| row.refuses.as_slice()).unwrap_or_default()
+    }
+
+    /// What this server last said of a model.
+    pub fn told(&self, model: &ModelName, server: &str) -> Option<&Told> {
+        self.row(model, server)?.told.as_ref()
+    }
+
+    /// True where this server was asked of the model before.
+    pub fn is_known(&self, model: &ModelName, server: &str) -> bool {
+        self.row(model, server).is_some_and(|row| row.told.is_some() || row.assumed.is_some())
+    }
+
+    fn row(&self, model: &ModelName, server: &str) -> Option<&Row> {
+        self.0.get(&model.to_string()).filter(|row| row.server == server)
     }
 
     /// The window that was assumed of a model at this server.
@@ -62,6 +98,11 @@ impl Learnt {
             !new.is_empty()
         })
         .map(|_| ())
+    }
+
+    /// Keeps what the server says of a model.
+    pub fn keep_told(file: &Path, model: &str, server: &str, told: Told) -> Result<(), ConfigError> {
+        Learnt::change(file, model, server, |row| row.told.replace(told) != Some(told)).map(|_| ())
     }
 
     /// Keeps that this window is assumed; false when that was kept before.

@@ -135,15 +135,15 @@ impl KnownModels {
     }
 
     /// A model's rows: what the user wrote, else what is known, else careful guesses and no price.
-    /// A model on this machine (`local`) costs nothing unless the user says otherwise; typed answers are asked for in the
-    /// provider's way (`usual`) where the model has no row.
+    /// What runs on this machine (`is_free`) costs nothing unless the user says otherwise; typed answers are asked for in
+    /// the provider's way (`usual`) where the model has no row.
     /// What it refuses is what the user wrote, else what is known and what was `learnt` together.
     pub fn spec(
         &self,
         name: &ModelName,
         written: Option<&ModelTable>,
         learnt: &[String],
-        (local, usual): (bool, Structured),
+        (is_free, usual): (bool, Structured),
     ) -> ModelSpec {
         let known = self.0.get(&name.provider).and_then(|models| models.get(&name.model));
         let unwritten = ModelTable::default();
@@ -160,7 +160,7 @@ impl KnownModels {
                 .max_output
                 .or(known.map(|known| known.max_output))
                 .unwrap_or(UNKNOWN_MAX_OUTPUT),
-            price: price.or(local.then_some(free)),
+            price: price.or(is_free.then_some(free)),
             structured: written.structured.or(known.map(|known| known.structured)).unwrap_or(usual),
             temperature_pm: written.temperature.and_then(|temperature| temperature.0.try_into().ok()),
             refuses: written.refuses.clone().unwrap_or_else(|| refusals.into_iter().cloned().collect()),

@@ -165,7 +165,7 @@ pub enum Connection {
 }
 
 impl Connection {
-    /// True when nothing leaves this machine, so that calls cost nothing.
+    /// True when nothing is sent further than this machine.
     pub fn is_local(&self) -> bool {
         match self {
             Connection::Http { base_url, .. } => is_loopback(base_url),

@@ -50,6 +50,8 @@ pub struct Debate {
     /// The last `round_opened`.
     opened: Option<EventRef>,
     pub(super) ask: Ask,
+    /// How many parts of its usual output limit each of them may have.
+    pub(super) parts: u64,
     /// Whose answers to it are still awaited.
     waiting: BTreeSet<SparkId>,
     /// Tools each debater may use now.

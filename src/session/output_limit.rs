@@ -15,6 +15,10 @@ const BALLOT: u64 = 16_384;
 /// A verdict, a plan, a review, an adviser's account, the lead's answer.
 const ACCOUNT: u64 = 32_768;
 
+/// Into how many parts a limit is divided where a budget does not pay for whole ones, and how few of them an answer needs.
+pub(super) const WHOLE: u64 = 64;
+pub(super) const LEAST: u64 = 16;
+
 /// A summary, in place of what it covers.
 const SUMMARY: u64 = 8_192;
 
@@ -25,7 +29,7 @@ impl Session {
     /// The most output tokens of a spark's next answer.
     pub(super) fn output_limit(&self, id: SparkId, model: &ModelSpec) -> u64 {
         let purpose = match self.turn.as_ref().map(|turn| &turn.mode) {
-            Some(Mode::Debate(_)) => self.debate.as_ref().map(|debate| of_ask(debate.ask)),
+            Some(Mode::Debate(_)) => self.debate.as_ref().map(|debate| of_ask(debate.ask, debate.parts)),
             // Whoever writes files puts them whole into its calls.
             Some(Mode::Squad) => self.role_may_write(id).is_some_and(|writes| !writes).then_some(ACCOUNT),
             Some(Mode::Solo | Mode::Unknown(_)) | None => None,
@@ -40,12 +44,13 @@ impl Session {
     }
 }
 
-/// The most output tokens of what a debate asks for.
-pub(super) fn of_ask(ask: Ask) -> u64 {
-    match ask {
+/// The most output tokens of what a debate asks for, of which it gets so many parts.
+pub(super) fn of_ask(ask: Ask, parts: u64) -> u64 {
+    let whole = match ask {
         Ask::Ballot | Ask::Propositions | Ask::Ratings | Ask::Statement => BALLOT,
         Ask::Verdict | Ask::Unknown(_) => ACCOUNT,
-    }
+    };
+    whole * parts / WHOLE
 }
 
 /// The most output tokens of a summary: an eighth of a small window, for it must leave room for the work.

@@ -11,6 +11,7 @@ mod many;
 mod mentions;
 mod on_terminal;
 mod policy;
+mod prices;
 mod pull;
 mod rights;
 pub(crate) mod run;

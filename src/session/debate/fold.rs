@@ -48,10 +48,11 @@ impl Session {
     /// requests do not grow with the phases.
     fn fold_round(&mut self, at: EventRef, data: &RoundOpened) {
         let gathers = data.ask == Ask::Statement && data.phase == PHASES[2];
+        let parts = self.parts_for(data);
         let Some(debate) = self.debate.as_mut() else { return };
         debate.round = data.round;
         debate.opened = Some(at);
-        debate.ask = data.ask;
+        (debate.ask, debate.parts) = (data.ask, parts);
         debate.waiting = data.order.iter().map(|order| order.spark).collect();
         debate.tools.clear();
         for (place, order) in data.order.iter().enumerate() {

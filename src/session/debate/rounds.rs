@@ -9,18 +9,22 @@ use crate::protocol::event::{
 };
 use crate::protocol::expand::digest_of;
 use crate::protocol::message::{Role, Structured, Usage};
+use crate::protocol::spec::ModelSpec;
 use crate::protocol::text::{grouped, money};
 use crate::protocol::typed::schema;
 use crate::protocol::{EventRef, SparkId};
 use crate::session::Session;
 use crate::session::budget::cost;
-use crate::session::output_limit::of_ask;
+use crate::session::output_limit::{LEAST, WHOLE, of_ask};
 use crate::session::state::{Item, Turn};
 
 use super::{Debate, PHASES, VERDICT, briefs, phase_name};
 
 /// The most tool results a moderator is shown.
 const MOST_EVIDENCE: usize = 12;
+
+/// A call of a set: for whom, of which model, its input in tokens, what it asks for.
+type Largest<'a> = (SparkId, &'a ModelSpec, u64, Ask);
 
 impl Session {
     /// Asks everybody whose turn it is, at once.
@@ -143,20 +147,44 @@ impl Session {
         })
     }
 
-    /// Whether the worst case of sets of calls fits into what is left. A debater whose own budget is too small is absent.
+    /// Whether sets of calls fit into what is left, with no more output than they need. A debater whose own budget is too
+    /// small is absent.
     fn affords(&self, rounds: &[&RoundOpened]) -> Result<(), LimitReached> {
-        let places = rounds.iter().flat_map(|round| (0..round.order.len()).map(move |at| (round, at)));
-        let worst: Vec<_> = places.filter_map(|(round, place)| self.worst_case(round, place)).collect();
+        let calls: Vec<_> = rounds.iter().flat_map(|round| self.calls_of(round)).collect();
         let steps = u64::from(self.turn.as_ref().map(|turn| turn.steps).unwrap_or_default());
         let steps = steps.saturating_add(rounds.iter().map(|round| round.order.len() as u64).sum());
         let max_steps = self.spec.as_ref().map_or(u64::MAX, |spec| spec.limits.max_steps.into());
         let too_many = (steps > max_steps).then(|| LimitReached::new(LimitKind::Steps, steps, max_steps));
-        let over = self.over_budget(&worst).into_iter().find(|reached| reached.spark.is_none());
-        over.or(too_many).map_or(Ok(()), Err)
+        self.unpaid(&calls, LEAST).or(too_many).map_or(Ok(()), Err)
     }
 
-    /// Tokens and millionths of a dollar of one call at its worst.
-    fn worst_case(&self, round: &RoundOpened, place: usize) -> Option<(SparkId, u64, u64)> {
+    /// How many parts of its usual output limit each call of a set may have: what is left is divided among them, and
+    /// enough is kept for an answer that has to be asked for again and for the verdict.
+    pub(super) fn parts_for(&self, round: &RoundOpened) -> u64 {
+        let mut calls: Vec<_> = self.calls_of(round).collect();
+        if round.ask != Ask::Verdict {
+            calls.extend(calls.first().copied());
+        }
+        (LEAST..=WHOLE).rev().find(|parts| self.unpaid(&calls, *parts).is_none()).unwrap_or(LEAST)
+    }
+
+    /// The limit that these calls do not fit into with so many parts of their output.
+    fn unpaid(&self, calls: &[Largest<'_>], parts: u64) -> Option<LimitReached> {
+        let worst = calls.iter().map(|(id, model, input, ask)| {
+            let room = model.max_output.min(model.context.saturating_sub(*input));
+            let usage = Usage::at_most(*input, of_ask(*ask, parts).min(room));
+            (*id, usage.total(), cost(model.price.as_ref(), &usage))
+        });
+        let worst: Vec<_> = worst.collect();
+        self.over_budget(&worst).into_iter().find(|reached| reached.spark.is_none())
+    }
+
+    fn calls_of<'a>(&'a self, round: &'a RoundOpened) -> impl Iterator<Item = Largest<'a>> {
+        (0..round.order.len()).filter_map(move |place| self.largest(round, place))
+    }
+
+    /// One call with the most input it may have.
+    fn largest(&self, round: &RoundOpened, place: usize) -> Option<Largest<'_>> {
         let id = round.order.get(place)?.spark;
         let spark = self.sparks.get(&id)?;
         let model = self.model_spec(&spark.model)?;
@@ -169,10 +197,7 @@ impl Session {
         let tools = if round.phase == PHASES[2] { self.tool_bytes(spark) } else { 0 };
         let bytes = self.bytes_in(&items) + (shown + brief) as u64 + tools;
         let input = self.ledger.estimate(&model.name, bytes, items.len() as u64 + 2);
-        let most = of_ask(round.ask).min(model.max_output);
-        let output = most.min(model.context.saturating_sub(input));
-        let usage = Usage::at_most(input, output);
-        Some((id, usage.total(), cost(model.price.as_ref(), &usage)))
+        Some((id, model, input, round.ask))
     }
 
     /// The schema of what is asked now.

@@ -248,10 +248,10 @@ fn what_a_model_can_do_is_in_the_list_whatever_software_serves_it() {
     env.config(&servers.map(table).concat());
     let listed = env.run(&["models"]);
     for row in [
-        "o/gemma:2b 4,096 unknown free no tools",
-        "o/qwen3:4b 4,096 unknown free tools, thinking",
-        "s/qwen/qwen3-4b 8,192 unknown free tools",
-        "l/m 6,144 unknown free unknown",
+        "o/gemma:2b 4,096 unknown unknown no tools",
+        "o/qwen3:4b 4,096 unknown unknown tools, thinking",
+        "s/qwen/qwen3-4b 8,192 unknown unknown tools",
+        "l/m 6,144 unknown unknown unknown",
     ] {
         let is_row = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ") == row;
         assert!(listed.stdout.lines().any(is_row), "{row}: {listed}");

@@ -123,9 +123,9 @@ fn sessions_alone_can_be_json_and_an_ambiguous_name_lists_what_fits() {
 
 #[test]
 fn the_hint_for_a_price_is_valid_toml() {
-    let mut env = Env::new();
-    env.set("OPENAI_API_KEY", "sk-0123456789");
-    let ran = env.run(&["run", "x", "-m", "openai/brand-new", "--max-usd", "1"]);
+    let env = Env::new();
+    env.config("[providers.gw]\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:9/v1\"\n");
+    let ran = env.run(&["run", "x", "-m", "gw/brand-new", "--max-usd", "1"]);
     let hint = ran.stderr.lines().find_map(|line| line.split_once("configuration: ")).unwrap().1;
     env.config(hint);
     let shown = env.run(&["config", "show"]);

@@ -25,9 +25,18 @@ fn a_debate_of_a_few_cents_is_not_refused_for_what_its_model_could_write() {
         let most = if asked_by(&schema(&body)) == Asked::Verdict { 32_768 } else { 16_384 };
         assert_eq!(limit(&body), most, "{body}");
     }
-    // Six ballots of a model that may answer with 128,000 tokens would be set aside with 7.68 dollars.
+    // Whole limits would be set aside with a dollar: what is there is divided among those that are asked at once.
+    let before = server.bodies().len();
     let low = env.run(&["debate", "-m", "openai/gpt-5", "--max-usd", "0.5", "--rounds", "2", "A?"]);
-    assert_eq!(low.code, 3, "{low}");
+    assert_eq!(low.code, 0, "{low}");
+    let bodies = server.bodies();
+    let ballots = bodies[before..].iter().filter(|body| asked_by(&schema(body)) == Asked::Ballot);
+    let limits: Vec<u64> = ballots.map(limit).collect();
+    assert_eq!(limits.len(), 6, "{low}");
+    assert!(limits.iter().all(|most| *most == limits[0] && (4096..16_384).contains(most)), "{limits:?}");
+    // Less than a quarter of them is no answer.
+    let none = env.run(&["debate", "-m", "openai/gpt-5", "--max-usd", "0.2", "--rounds", "2", "A?"]);
+    assert!(none.code == 3 && none.stderr.contains("not one phase can be paid"), "{none}");
 }
 
 #[test]

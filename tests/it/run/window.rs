@@ -107,6 +107,21 @@ fn a_window_that_nobody_tells_is_assumed_small_and_said_aloud() {
 }
 
 #[test]
+fn what_a_server_said_counts_when_it_does_not_say_it_again() {
+    let list = json!({"data": [{"id": "any", "context_length": 40_960, "pricing": {"prompt": "0.000003", "completion": "0.000015"}}]});
+    let row = |env: &Env| entries(env)[0]["events"][0]["data"]["spec"]["models"][0].clone();
+    let server = Server::start(|_, _| Reply::text("hello")).listing(list);
+    let env = served(&server);
+    assert_eq!(env.run(&["run", "say hello"]).code, 0);
+    // The same address with a list that lacks the model.
+    let server = server.listing(json!({"data": []})).holding(None);
+    let ran = env.run(&["run", "say hello"]);
+    assert!(ran.code == 0 && !ran.stderr.contains("window"), "{ran}");
+    assert_eq!(row(&env)["context"], json!(40_960), "{ran}");
+    drop(server);
+}
+
+#[test]
 fn a_window_that_is_written_down_is_not_asked_for() {
     let server = Server::start(|_, _| Reply::text("hello")).holding(Some(1));
     let env = env(&server);
