@@ -131,6 +131,9 @@ pub async fn change(
     let connected = providers::connect(config, &strange, &providers::AnsweredCounts::default())?;
     // What is assumed is in the log; the screen has no place for it while a session runs.
     let _ = windows::complete_settings(config, &mut settings, &mut spec).await?;
+    if is_between {
+        settings.extend(windows::known_by_now(config, &mut spec).await);
+    }
     if wanted.squad.is_some() || spec.permission == PermissionLevel::Plan {
         move_in(config, arena, &mut settings, &mut spec).await?;
     }

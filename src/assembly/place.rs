@@ -267,6 +267,9 @@ impl Place {
         here.extend(Some(servers).filter(|it| taken_up::changes_anything(before, it)));
         let (mut changed, mut spec) = changes(config, before.clone(), here, wanted)?;
         self.notes.extend(windows::complete_settings(config, &mut changed, &mut spec).await?);
+        if !session.has_open_turn() {
+            changed.extend(windows::known_by_now(config, &mut spec).await);
+        }
         let plans = spec.permission == PermissionLevel::Plan;
         if wanted.squad.is_some() || session.has_open_turn() || plans {
             self.furnish(Means::Configured(config, id), &mut changed, &mut spec).await?;

@@ -37,14 +37,14 @@ pub(super) fn too_small_for_a_debate(models: &[ModelSpec]) -> impl Iterator<Item
     })
 }
 
-/// Completes these models; gives a line for each whose window is assumed. Where money is `limited`, their prices are
-/// asked for as well.
+/// Completes these models; gives a line for each whose window is assumed, and for each that was seen to call no tools.
+/// Where money is `limited`, their prices are asked for as well.
 pub(super) async fn complete(
     config: &Config,
     limited: bool,
     models: impl Iterator<Item = &mut ModelSpec>,
 ) -> Vec<String> {
-    join_all(models.map(|model| one(config, limited, model))).await.into_iter().flatten().collect()
+    join_all(models.map(|model| noted(config, limited, model))).await.into_iter().flatten().collect()
 }
 
 /// The same for the models that settings bring in and, where money is limited, for those without a price; and for the
@@ -76,6 +76,34 @@ pub(super) async fn complete_settings(
     }
     check_prices(spec)?;
     Ok(notes)
+}
+
+/// The models whose window was only assumed and is known by now: some servers choose it as they load a model.
+pub(super) async fn known_by_now(config: &Config, spec: &mut Spec) -> Vec<Setting> {
+    let known = join_all(spec.models.iter().map(|model| again(config, model))).await.into_iter().enumerate();
+    let known = known.filter_map(|(i, model)| Some(Setting::Model { spec: model?, default: i == 0 }));
+    let known: Vec<Setting> = known.collect();
+    known.iter().for_each(|setting| spec.set(setting));
+    known
+}
+
+async fn again(config: &Config, model: &ModelSpec) -> Option<ModelSpec> {
+    let name: ModelName = model.name.parse().ok()?;
+    let Connection::Http { base_url, .. } = config.connection(&name.provider).ok()? else { return None };
+    let (file, at) = (config.places().learnt(), server_of(&base_url));
+    let assumed = || Learnt::read(&file).unwrap_or_default().assumed(&model.name, &at);
+    assumed().filter(|context| *context == model.context)?;
+    let mut now = model.clone();
+    one(config, false, &mut now).await;
+    // What is assumed once more is no news.
+    (now != *model && assumed() != Some(now.context)).then_some(now)
+}
+
+async fn noted(config: &Config, limited: bool, model: &mut ModelSpec) -> Vec<String> {
+    let assumed = one(config, limited, model).await;
+    let talks =
+        (!model.calls_tools()).then(|| format!("`{}` cannot call tools: it can only talk", model.name));
+    assumed.into_iter().chain(talks).collect()
 }
 
 async fn one(config: &Config, limited: bool, model: &mut ModelSpec) -> Option<String> {

@@ -85,6 +85,11 @@ impl Learnt {
         self.0.get(&model.to_string()).filter(|row| row.server == server)
     }
 
+    /// The window that was assumed of a model at this server.
+    pub fn assumed(&self, model: &str, server: &str) -> Option<u64> {
+        self.0.get(model).filter(|row| row.server == server)?.assumed
+    }
+
     /// Adds parameters to a model's row.
     pub fn keep(file: &Path, model: &str, server: &str, names: &[String]) -> Result<(), ConfigError> {
         Learnt::change(file, model, server, |row| {

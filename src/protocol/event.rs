@@ -343,7 +343,7 @@ events! {
     Decision BudgetSettled(BudgetSettled) = "budget_settled" in Model, call |d| Some(d.call);
     /// A limit was reached.
     Decision LimitReached(LimitReached) = "limit_reached" in Turn;
-    /// Older parts of a transcript were replaced by a summary.
+    /// Older parts of a transcript were replaced by a summary, or dropped: `summary` is then a `notice_given`.
     Decision ContextCompacted(ContextCompacted) = "context_compacted" in Turn,
         spark |d| Some(d.spark), cites |d| vec![d.summary];
     /// A squad or a debate went on to its next step.

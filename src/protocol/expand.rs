@@ -239,14 +239,16 @@ fn summary(
     data: &crate::protocol::event::ContextCompacted,
     lookup: Lookup<'_>,
 ) -> Result<String, ExpandError> {
-    let ArenaEvent::ModelAnswered(answer) = event(data.summary, lookup)? else {
-        return Err(ExpandError::Missing(data.summary));
+    let (what, said) = match event(data.summary, lookup)? {
+        ArenaEvent::ModelAnswered(answer) => ("summary of ", answer.body.text()),
+        ArenaEvent::NoticeGiven(notice) => ("", notice.text.clone()),
+        _ => return Err(ExpandError::Missing(data.summary)),
     };
     let span = match (data.covers.first(), data.covers.last()) {
         (Some(first), Some(last)) => format!("{first} to {last}"),
         _ => "earlier entries".to_owned(),
     };
-    Ok(format!("[summary of {span}, whose text is no longer shown]\n{}", answer.body.text()))
+    Ok(format!("[{what}{span}, whose text is no longer shown]\n{said}"))
 }
 
 fn result(

@@ -1,10 +1,12 @@
 //! The context window: what the next request says, how large it is, and what a summary may replace.
 
-use crate::protocol::event::{ArenaEvent, ModelReply, Notice, Purpose, RequestPart, TurnCause};
+use crate::protocol::event::{
+    ArenaEvent, ContextCompacted, ModelReply, Notice, Purpose, RequestPart, TurnCause,
+};
 use crate::protocol::expand::{Lookup, text_in_spec};
 use crate::protocol::inside;
 use crate::protocol::message::{Args, ImagePart, Part, Role, ToolDecl};
-use crate::protocol::spec::{Family, ModelSpec, ToolSpec, is_chosen};
+use crate::protocol::spec::{Family, Mode, ModelSpec, ToolSpec, is_chosen};
 use crate::protocol::{EventRef, SparkId};
 
 use super::Session;
@@ -21,6 +23,9 @@ const ORDER_FOR_SUMMARY: &str = "The conversation above no longer fits and will 
 now. Write a summary for yourself, without calling tools: the task and every rule or wish the person stated, \
 word for word where it matters; what was done, with file paths and the references ([e12]) that prove it; what \
 was found out, including what did not work; what is still to be done, next step first.";
+
+const DROPPED: &str = "The oldest part of the conversation was dropped without a summary: the window has no room for \
+it. If you need what it said, look again in smaller parts.";
 
 impl Session {
     /// What a spark's next request says.
@@ -73,15 +78,59 @@ impl Session {
         tools.filter(move |tool| is_offered(tool)).map(|tool| tool.name.as_str())
     }
 
-    /// Orders a summary of the oldest part of a conversation that fits into one request, or ends the spark
-    /// when a summary would free nothing.
+    /// Orders a summary of the oldest part of a conversation that fits into one request, or drops that part where
+    /// a summary would free too little.
     pub(super) fn compact(&mut self, id: SparkId) {
-        let Some((model, end)) = self.compactable(id) else {
+        let model = self.sparks.get(&id).and_then(|spark| self.model_spec(&spark.model));
+        let rooms = model.map(|model| self.rooms(id, model)).unwrap_or_default();
+        match rooms.into_iter().find_map(|room| self.compactable(id, room)) {
+            Some((model, end)) => self.order_summary(id, &model, end),
+            None => self.drop_oldest(id),
+        }
+    }
+
+    /// Drops the oldest whole groups of a conversation, as few as make room for an answer, or ends the spark.
+    pub(super) fn drop_oldest(&mut self, id: SparkId) {
+        let Some(covers) = self.droppable(id) else {
             return self.end_spark(id, TurnCause::ContextFull);
         };
+        let summary = self.notice(id, Notice::Compacted, DROPPED);
+        self.emit(ArenaEvent::ContextCompacted(ContextCompacted { spark: id, summary, covers }));
+        self.think(id);
+    }
+
+    /// What is dropped where no summary helps. A summary is, once the window does not hold it; what says that
+    /// something was dropped is no reason to drop more. Nothing where it would be a ballot or a brief.
+    fn droppable(&self, id: SparkId) -> Option<Vec<EventRef>> {
+        self.turn.as_ref().filter(|turn| matches!(turn.mode, Mode::Solo))?;
+        let spark = self.sparks.get(&id).filter(|spark| spark.compacted < MOST_COMPACTIONS)?;
+        let model = self.model_spec(&spark.model)?;
+        let [room, least] = self.rooms(id, model);
+        let is_full = !self.fits(id, least);
+        let (all, task) = (spark.transcript(), self.task_of(id));
+        let frees = |item: &Item| match self.event(item.part.from) {
+            Some(ArenaEvent::ContextCompacted(data)) => {
+                is_full && !matches!(self.event(data.summary), Some(ArenaEvent::NoticeGiven(_)))
+            }
+            _ => self.is_coverable(item, task),
+        };
+        let first = all.iter().position(frees)?;
+        let covered = |end: usize| all.iter().take(end).filter(move |item| self.is_coverable(item, task));
+        let estimate = |bytes| self.ledger.estimate(&model.name, bytes, 0);
+        let now = self.input_estimate(spark) + estimate(DROPPED.len() as u64 + 128);
+        let holds =
+            |end: usize, room: u64| now + room <= model.context + estimate(self.bytes_in(covered(end)));
+        let is_end = |i: &usize| all.get(*i).is_none_or(|item| item.part.role != Role::Tool);
+        let ends = || (first + 1..=all.len()).filter(is_end);
+        let end = ends().find(|end| holds(*end, room)).or_else(|| ends().find(|end| holds(*end, least)))?;
+        Some(covered(end).map(|item| item.part.from).collect())
+    }
+
+    /// Orders a summary of the first `end` messages.
+    pub(super) fn order_summary(&mut self, id: SparkId, model: &ModelSpec, end: usize) {
         let Some(spark) = self.sparks.get(&id) else { return };
         let transcript = spark.transcript();
-        let hidden = self.hidden(&transcript, &model, self.task_of(id));
+        let hidden = self.hidden(&transcript, model, self.task_of(id));
         let shown = transcript.iter().zip(&hidden).take(end).filter(|(_, hidden)| !**hidden);
         let shown: Vec<Item> = shown.map(|(item, _)| item.clone()).collect();
         let bytes = self.bytes_in(&shown) + self.tool_bytes(spark);
@@ -90,7 +139,7 @@ impl Session {
         let request = shown.into_iter().chain([order]);
         let request = Conversation::default().with_all(request, &|at| self.event(at));
         let input = self.ledger.estimate(&model.name, bytes + text.len() as u64, request.len() as u64);
-        let output = of_summary(&model);
+        let output = of_summary(model);
         self.order_model_call(id, Purpose::Compact, request, input, output);
     }
 
@@ -114,8 +163,8 @@ impl Session {
 
     /// The model and how many items of the conversation a summary would cover: as many of the oldest whole groups as
     /// fit into one request. The newest quarter of the window stays if it can, then the newest group, then nothing.
-    /// None when all that can be covered is too little, or a summary.
-    fn compactable(&self, id: SparkId) -> Option<(ModelSpec, usize)> {
+    /// None when all that can be covered is too little to leave `answer` tokens, or a summary.
+    pub(super) fn compactable(&self, id: SparkId, answer: u64) -> Option<(ModelSpec, usize)> {
         let spark = self.sparks.get(&id)?;
         let model = self.model_spec(&spark.model)?.clone();
         if spark.compacted >= MOST_COMPACTIONS {
@@ -135,7 +184,6 @@ impl Session {
         let is_covered = |i: usize| all.get(i).is_some_and(|item| self.is_coverable(item, task));
         // What the next request would hold: what no summary covers, the summary, and room for an answer.
         let queue = estimate(self.bytes_in(&spark.queue), spark.queue.len() as u64);
-        let answer = self.output_limit(id, &model).min(model.context / 4);
         let stays = |end: usize| sum(0..end, &|i| !is_covered(i)) + sum(end..len, &|_| true);
         let suffices = |end: &usize| stays(*end) + summary + tools + queue + answer <= model.context;
         if !suffices(&len) {
@@ -246,6 +294,7 @@ pub(super) fn bytes_of(part: &RequestPart, lookup: Lookup<'_>) -> u64 {
         E::ModelAnswered(data) => bytes_of_reply(&data.body),
         E::ContextCompacted(data) => match lookup(data.summary) {
             Some(E::ModelAnswered(answer)) => bytes_of_reply(&answer.body) + 64,
+            Some(E::NoticeGiven(notice)) => bytes(&notice.text) + 64,
             _ => 0,
         },
         E::ToolResolved(data) => {

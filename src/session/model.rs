@@ -43,8 +43,17 @@ impl Session {
         let Some(model) = self.model_spec(&spark.model) else {
             return self.end_spark(id, TurnCause::ModelFailed);
         };
-        if !self.fits(id) {
-            return self.compact(id);
+        for room in self.rooms(id, model) {
+            if self.fits(id, room) {
+                break;
+            }
+            if let Some((model, end)) = self.compactable(id, room) {
+                return self.order_summary(id, &model, end);
+            }
+        }
+        let least = self.rooms(id, model)[1];
+        if !self.fits(id, least) {
+            return self.drop_oldest(id);
         }
         let input = self.input_estimate(spark);
         let output = self.output_limit(id, model).min(model.context.saturating_sub(input));
@@ -52,11 +61,10 @@ impl Session {
         self.order_model_call(id, Purpose::Think, request, input, output);
     }
 
-    /// True when a spark's next request fits into its model's window, with room for an answer.
-    fn fits(&self, id: SparkId) -> bool {
+    /// True when a spark's next request fits into its model's window, with so much room for an answer.
+    pub(super) fn fits(&self, id: SparkId, room: u64) -> bool {
         let Some(spark) = self.sparks.get(&id) else { return false };
         let Some(model) = self.model_spec(&spark.model) else { return false };
-        let room = self.output_limit(id, model).min(model.context / 4);
         self.input_estimate(spark).saturating_add(room) <= model.context
     }
 
@@ -158,16 +166,11 @@ impl Session {
             return self.compact(id);
         }
         if !answered.has_text || covers.is_empty() {
-            return self.end_spark(id, TurnCause::ContextFull);
+            return self.drop_oldest(id);
         }
-        let size = |session: &Session| session.sparks.get(&id).map(|spark| session.input_estimate(spark));
-        let before = size(self);
         self.emit(ArenaEvent::ContextCompacted(ContextCompacted { spark: id, summary: at, covers }));
-        // A summary as long as what it covers frees nothing: another one would not either.
-        match size(self) < before || self.fits(id) {
-            true => self.think(id),
-            false => self.end_spark(id, TurnCause::ContextFull),
-        }
+        // What it covers is not summarised again: where it freed too little, what is oldest goes.
+        self.think(id);
     }
 
     /// What follows from a failed model call: wait and repeat, summarise, another model, or the end.

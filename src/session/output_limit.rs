@@ -36,6 +36,12 @@ impl Session {
         };
         purpose.map_or(model.max_output, |most| most.min(model.max_output))
     }
+
+    /// The room a request leaves for its answer: as it should be, and the least with which it is still sent.
+    pub(super) fn rooms(&self, id: SparkId, model: &ModelSpec) -> [u64; 2] {
+        let room = self.output_limit(id, model).min(model.context / 4);
+        [room, room.min(of_summary(model))]
+    }
 }
 
 /// The most output tokens of what a debate asks for, of which it gets so many parts.

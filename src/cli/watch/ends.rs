@@ -6,7 +6,8 @@ use crate::projection::phrases;
 use crate::projection::report::{self, DebateReport, wording};
 use crate::protocol::event::{ArenaEvent, ErrorKind, LimitKind, ModelFailed, ModelReply, TurnCause};
 use crate::protocol::message::{Finish, Part};
-use crate::protocol::spec::Mode;
+use crate::protocol::spec::{Mode, Setting};
+use crate::protocol::text::grouped;
 
 use super::{Watch, exit_code};
 
@@ -110,9 +111,13 @@ impl Watch {
                 match self.overflow() {
                     Some(said) => format!("the request does not fit: {said}"),
                     None if self.has_asked() => words,
-                    None => format!("what was asked is larger than the window of `{}`", self.board.model),
+                    None => self.too_large(),
                 },
-                "ask for less at once, or use a model with a larger window: -m PROVIDER/MODEL".to_owned(),
+                format!(
+                    "ask for less at once, use a model with a larger window (-m PROVIDER/MODEL), or set `context` in \
+                     [models.\"{}\"] if it holds more",
+                    self.board.model
+                ),
             ),
             TurnCause::Loop => (words, format!("say it differently: {again} \"...\"")),
             TurnCause::Incomplete => (
@@ -180,6 +185,31 @@ impl Watch {
             Some(ArenaEvent::ModelAnswered(answer)) if !entry.is_void() => Some(&answer.body),
             _ => None,
         })
+    }
+
+    /// What was asked next to what the model holds.
+    fn too_large(&self) -> String {
+        let events = || self.entries.iter().rev().flat_map(|entry| entry.events.iter().rev());
+        let spec = |event: &ArenaEvent| match event {
+            ArenaEvent::SessionOpened(data) => {
+                data.spec.models.iter().find(|row| row.name == self.board.model).cloned()
+            }
+            event => event.changed().iter().find_map(|setting| match setting {
+                Setting::Model { spec, .. } if spec.name == self.board.model => Some(spec.clone()),
+                _ => None,
+            }),
+        };
+        let asked = events().find_map(|event| match event {
+            ArenaEvent::PromptGiven(data) => Some(grouped(data.text.len() as u64 * 3 / 10)),
+            _ => None,
+        });
+        let holds = events().find_map(spec).map(|spec| grouped(spec.context));
+        let (asked, holds) = (asked.unwrap_or_default(), holds.unwrap_or_default());
+        format!(
+            "what was asked is larger than the window of `{}`: about {asked} tokens next to persona, tools and an answer, \
+             of {holds}",
+            self.board.model
+        )
     }
 
     /// True when a model was called since the last prompt.

@@ -4,8 +4,8 @@ use super::{Body, Kind, Scene, Telling, Tone, Weight, asked};
 use crate::projection::phrases;
 use crate::protocol::CallId;
 use crate::protocol::event::{
-    AnswerRejected, BudgetReserved, BudgetSettled, ContextCompacted, ErrorKind, FallbackTaken, LimitReached,
-    ModelCalled, ModelFailed, ModelReply, RetryScheduled,
+    AnswerRejected, ArenaEvent, BudgetReserved, BudgetSettled, ContextCompacted, ErrorKind, FallbackTaken,
+    LimitReached, ModelCalled, ModelFailed, ModelReply, RetryScheduled,
 };
 use crate::protocol::message::{Finish, Part};
 
@@ -100,7 +100,10 @@ pub(super) fn settled(data: &BudgetSettled) -> Telling<'static> {
 
 pub(super) fn compacted(data: &ContextCompacted, scene: &Scene<'_>) -> Telling<'static> {
     let events = phrases::counted(data.covers.len() as u64, "event");
-    let told = Telling::new(Kind::Compact, "earlier conversation summarised");
-    let summary = (scene.lookup)(data.summary).and_then(|answer| answer.answer_text()).unwrap_or_default();
-    told.refs(format!("({events}, {})", data.summary)).over(Body::Answer(summary.into()))
+    let (head, said) = match (scene.lookup)(data.summary) {
+        Some(ArenaEvent::NoticeGiven(_)) => ("dropped without a summary: no room in the window", None),
+        said => ("earlier conversation summarised", said.and_then(|answer| answer.answer_text())),
+    };
+    let told = Telling::new(Kind::Compact, head);
+    told.refs(format!("({events}, {})", data.summary)).over(Body::Answer(said.unwrap_or_default().into()))
 }

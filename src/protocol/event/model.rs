@@ -303,7 +303,7 @@ pub struct BudgetSettled {
 pub struct ContextCompacted {
     /// The spark.
     pub spark: SparkId,
-    /// The `model_answered` that holds the summary.
+    /// The `model_answered` that holds the summary, or the `notice_given` that says there is none.
     pub summary: EventRef,
     /// The events it stands for, in order.
     pub covers: Vec<EventRef>,

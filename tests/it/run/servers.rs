@@ -76,6 +76,7 @@ fn a_prompt_larger_than_the_window_is_told_as_that_and_damaged_knowledge_stops_n
     let ran = env.run(&["run", &"word ".repeat(10_000)]);
     let words = "error: what was asked is larger than the window of `mock/any`";
     assert!(ran.code == 1 && ran.stderr.contains(words), "{}", ran.stderr);
+    assert!(ran.stderr.contains("about 15,000 tokens") && ran.stderr.contains("of 8,192"), "{}", ran.stderr);
     assert!(server.bodies().is_empty());
     let ran = env.run(&["run", "hi"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "hello\n"), "{ran}");

@@ -97,6 +97,13 @@ fn a_window_that_nobody_tells_is_assumed_small_and_said_aloud() {
     assert_eq!((&model["context"], &model["max_output"]), (&json!(8_192), &json!(2_048)), "{model}");
     let again = env.run(&["run", "say hello"]);
     assert!(again.code == 0 && !again.stderr.contains("window"), "one note is enough: {again}");
+    // A server may choose the window as it loads the model.
+    let _server = server.holding(Some(40_960));
+    let later = env.run(&["run", "--resume", "latest", "say hello"]);
+    assert_eq!(later.code, 0, "{later}");
+    let settings = entries(&env).into_iter().flat_map(|entry| entry["events"].as_array().cloned().unwrap());
+    let known = |event: &Value| event["data"].to_string().contains("\"context\":40960");
+    assert_eq!(settings.filter(known).count(), 1);
 }
 
 #[test]

@@ -261,12 +261,21 @@ fn a_summary_replaces_whole_groups_names_what_it_covers_and_what_follows_fits() 
 }
 
 #[test]
-fn a_summary_that_says_nothing_ends_the_turn_and_nothing_is_lost_in_silence() {
+fn what_no_summary_stands_for_is_dropped_and_the_request_says_so() {
     let mut world = compacting();
     world.model_says(text("  "));
     assert!(world.model().2.tools.is_empty(), "asked once more, with nothing else to do");
-    world.model_says(text("  "));
-    assert_eq!(cause(&world), TurnCause::ContextFull);
+    let decided = world.model_says(text("  "));
+    assert_eq!(
+        kinds(&decided),
+        ["budget_settled", "notice_given", "context_compacted", "budget_reserved", "model_called"]
+    );
+    let said = words(&world.model().2);
+    assert!(said.contains("dropped without a summary") && said.contains("keep the wheels turning"), "{said}");
+    assert!(said.contains("words and more"), "no more than makes room: {said}");
+    world.check();
+    world.model_says(text("done"));
+    assert_eq!(cause(&world), TurnCause::Done);
 }
 
 #[test]

@@ -104,6 +104,7 @@ fn a_turn_that_ends_for_its_window_leaves_a_session_that_answers_the_next_prompt
     world.model_fails(ErrorKind::ContextOverflow);
     world.model_says(text("  "));
     world.model_says(text("  "));
+    world.model_fails(ErrorKind::ContextOverflow);
     assert_eq!(cause(&world), TurnCause::ContextFull);
     let decided = world.prompt("say hi");
     assert_eq!(kinds(&decided).last(), Some(&"model_called"));
@@ -127,4 +128,59 @@ fn a_prompt_after_a_task_that_no_window_holds_drops_the_task() {
     world.model_says(text("hi"));
     assert_eq!(cause(&world), TurnCause::Done);
     world.check();
+}
+
+/// A window of 4,096 tokens of which persona and tools take about 2,750.
+fn tight(task: &str) -> World {
+    let mut spec = spec();
+    spec.tools[0].description += &"x".repeat(8_800);
+    spec.policy = allow_all();
+    spec.models.iter_mut().for_each(|model| (model.context, model.max_output) = (4_096, 2_000));
+    let mut world = World::open(spec);
+    world.prompt(task);
+    world
+}
+
+fn says(world: &mut World, reply: ModelReply) -> Vec<ArenaEvent> {
+    // What a token is in bytes is not learnt from it.
+    let usage = agon::protocol::message::Usage { estimated: true, ..reply.usage };
+    world.model_says(ModelReply { usage, ..reply })
+}
+
+#[test]
+fn a_prompt_that_leaves_less_than_a_quarter_for_the_answer_is_sent_with_less() {
+    let mut world = tight(&"word ".repeat(300));
+    let most = world.model().2.params.max_output.unwrap();
+    assert!((512..1_024).contains(&most), "{most}");
+    says(&mut world, text("done"));
+    assert_eq!(cause(&world), TurnCause::Done);
+    // Older turns give way to a short prompt, again and again.
+    for _ in 0..6 {
+        world.prompt(&"and then ".repeat(30));
+        while world.session.has_open_turn() {
+            says(&mut world, text(&"well ".repeat(60)));
+        }
+        assert_eq!(cause(&world), TurnCause::Done, "{}", world.story());
+    }
+    world.check();
+}
+
+#[test]
+fn a_result_that_no_summary_can_be_shown_is_dropped_with_a_line_and_the_task_stays() {
+    let mut world = tight("keep the wheels turning");
+    says(&mut world, calls(&[("look", json!({"path": "a"}))]));
+    prepared(&mut world, 0);
+    let decided = ran(&mut world, 0, &"many words ".repeat(360));
+    assert!(kinds(&decided).contains(&"context_compacted"), "{}", world.story());
+    let said = words(&world.model().2);
+    assert!(said.contains("keep the wheels turning") && said.contains("dropped without a summary"), "{said}");
+    assert!(!said.contains("many words"), "{said}");
+    world.check();
+    let mut transcript = Transcript::default();
+    world.log.iter().for_each(|entry| transcript.apply(entry));
+    let lookup = |at: EventRef| world.log.get(at.seq as usize)?.events.get(usize::from(at.i));
+    let mut told = transcript.items.iter().filter_map(|item| item.body(&lookup));
+    assert!(told.any(|words| words.contains("dropped without a summary: no room in the window")));
+    says(&mut world, text("done"));
+    assert_eq!(cause(&world), TurnCause::Done);
 }
