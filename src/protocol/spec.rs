@@ -427,12 +427,17 @@ impl Spec {
         own.or_else(persona).or_else(|| self.models.first().map(|model| model.name.as_str()))
     }
 
-    /// Applies a changed setting. A model or persona that becomes the default stands first, another one last.
+    /// Applies a changed setting. A model or persona that becomes the default stands first, a new one last; a known model
+    /// keeps its place.
     pub fn set(&mut self, setting: &Setting) {
         match setting {
             Setting::Model { spec: model, default } => {
-                self.models.retain(|known| known.name != model.name);
-                let place = if *default { 0 } else { self.models.len() };
+                let known = self.models.iter().position(|known| known.name == model.name);
+                if let Some(place) = known {
+                    self.models.remove(place);
+                }
+                // What is only said again of a model leaves the default as it is.
+                let place = if *default { 0 } else { known.unwrap_or(self.models.len()) };
                 self.models.insert(place, model.clone());
             }
             Setting::Persona { spec: persona, default } => {

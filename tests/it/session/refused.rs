@@ -53,6 +53,19 @@ fn a_refused_parameter_is_left_out_for_the_rest_of_the_session() {
 }
 
 #[test]
+fn what_is_said_again_of_the_default_model_leaves_it_the_default() {
+    let mut spec = spec();
+    let names = |spec: &agon::protocol::spec::Spec| -> Vec<String> {
+        spec.models.iter().map(|model| model.name.clone()).collect()
+    };
+    let (before, mut first) = (names(&spec), spec.models[0].clone());
+    first.context += 1;
+    let context = first.context;
+    spec.set(&Setting::Model { spec: first, default: false });
+    assert_eq!((names(&spec), spec.models[0].context), (before, context));
+}
+
+#[test]
 fn a_model_that_cannot_call_tools_is_asked_without_and_offered_none_for_the_rest_of_the_session() {
     let mut world = warm();
     assert!(!world.model().2.tools.is_empty());
