@@ -125,7 +125,7 @@ fn a_squad_and_a_debate_are_begun_and_watched_on_the_screen() {
     terminal.press("\x03/mode debate --rounds 2\r");
     terminal.wait_for("── debate --rounds=2 ──");
     terminal.press("/demo debate\r");
-    terminal.wait_for("debate · done");
+    terminal.wait_for("agon  debate · done");
     terminal.press("\tm");
     terminal.wait("the matrix", |screen| screen.contains("% agreed") && screen.contains("verdict"));
     terminal.press("\x1b");
