@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use agon::ports::{Exec, Live, Opens, RunContext, Sandbox};
 use agon::protocol::effect::ToolCall;
 use agon::protocol::event::{PrepareResult, ToolUse};
+use agon::protocol::spec::DeniedPath;
 use agon::protocol::{EventRef, Lane, SparkId};
 use agon::sandbox::{LocalOptions, LocalSandbox, Unconfined};
 use agon::toolvault::{Plans, ToolVault};
@@ -66,7 +67,7 @@ fn local_exec(bencher: Bencher<'_, '_>, secrets: usize) {
     }
     let options = LocalOptions {
         program: env!("CARGO_BIN_EXE_agon").into(),
-        secrets: vec!["*.key".to_owned()],
+        secrets: vec![DeniedPath::of("*.key")],
         ..LocalOptions::default()
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
