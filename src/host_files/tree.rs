@@ -48,6 +48,7 @@ pub struct Tree<'a> {
     pub until: Option<Instant>,
 }
 
+/// The names in a folder, with what each is.
 type Names = Vec<(CString, FileType)>;
 
 /// A folder, or a part of one, that waits.

@@ -22,7 +22,7 @@ pub struct LocalOptions {
     pub read_only: bool,
     /// Limits of each call.
     pub limits: Limits,
-    /// Where calls are noted that run ([`super::crash_journal::notes_of`]); none where nobody settles them.
+    /// Where calls are noted that run ([`super::crash_journal::notes_of`]); none where they are not settled.
     pub notes: Option<PathBuf>,
     /// Folders that are never shown: agon's own.
     pub own: Vec<PathBuf>,

@@ -57,7 +57,7 @@ enum Seen {
     Link {
         target: String,
     },
-    /// What stands beside a place to be exchanged with it.
+    /// A file that is to replace the one next to it.
     Temporary,
     /// Its name is no text.
     Unnamed,
