@@ -217,15 +217,7 @@ fn a_session_resumes_at_every_step_and_still_ends() {
         let (whole, _) = random_world(seed, 40);
         for cut in 1..=whole.log.len() {
             let log: Vec<_> = whole.log[..cut].iter().map(Arc::clone).collect();
-            let mut world = World { session: Session::fold(&log).unwrap(), log };
-            let resumed = SessionResumed {
-                rules: RULES,
-                program: "t".into(),
-                changed: vec![],
-                active_ms: 10,
-                foreign: false,
-            };
-            world.give(ArenaEvent::SessionResumed(resumed));
+            let mut world = World::resumed(log);
             world.check();
             drive_to_the_end(&mut world);
             let found = replay::verify(&world.log);

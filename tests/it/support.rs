@@ -115,3 +115,19 @@ pub fn tool_call(tool: &str, args: Value, seen: &[PathBase]) -> ToolCall {
         output_cap: 64 * 1024,
     }
 }
+
+impl world::World {
+    /// Continues a session whose process ended after these entries.
+    pub fn resumed(log: Vec<std::sync::Arc<agon::protocol::Entry>>) -> Self {
+        let mut world = world::World { session: agon::session::Session::fold(&log).unwrap(), log };
+        let resumed = agon::protocol::event::SessionResumed {
+            rules: agon::protocol::RULES,
+            program: "t".into(),
+            changed: vec![],
+            active_ms: 10,
+            foreign: false,
+        };
+        world.give(agon::protocol::ArenaEvent::SessionResumed(resumed));
+        world
+    }
+}

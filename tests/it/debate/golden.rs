@@ -6,10 +6,10 @@ use std::sync::Arc;
 use agon::arena::replay;
 use agon::projection::Report;
 use agon::projection::report::{html, markdown, plain};
+use agon::protocol::ArenaEvent;
 use agon::protocol::effect::{Effect, OutcomeBody};
 use agon::protocol::event::*;
 use agon::protocol::spec::Risk;
-use agon::protocol::{ArenaEvent, RULES};
 use agon::session::Session;
 
 pub use crate::support::golden::debate as demo;
@@ -34,15 +34,7 @@ fn the_recorded_debate_resumes_anywhere_and_still_ends() {
     let step = if std::env::var_os("AGON_TEST_LONG").is_some() { 1 } else { 5 };
     for cut in (opened.unwrap() + 1..=closed.unwrap()).step_by(step) {
         let log: Vec<_> = whole[..cut].iter().map(Arc::clone).collect();
-        let mut world = World { session: Session::fold(&log).unwrap(), log };
-        let resumed = SessionResumed {
-            rules: RULES,
-            program: "t".into(),
-            changed: vec![],
-            active_ms: 10,
-            foreign: false,
-        };
-        world.give(ArenaEvent::SessionResumed(resumed));
+        let mut world = World::resumed(log);
         world.check_fold();
         for _ in 0..20 {
             if !world.session.has_open_turn() {

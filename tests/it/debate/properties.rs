@@ -4,7 +4,6 @@ use agon::protocol::effect::{ModelContext, TimerOrder};
 use std::sync::Arc;
 
 use agon::arena::replay;
-use agon::protocol::RULES;
 use agon::protocol::effect::{Effect, OutcomeBody};
 use agon::protocol::event::*;
 use agon::protocol::message::Finish;
@@ -156,15 +155,7 @@ fn a_debate_resumes_at_every_step_and_still_ends() {
         to_the_end(&mut whole, &mut dice);
         for cut in 1..=whole.log.len() {
             let log: Vec<_> = whole.log[..cut].iter().map(Arc::clone).collect();
-            let mut world = World { session: Session::fold(&log).unwrap(), log };
-            let resumed = SessionResumed {
-                rules: RULES,
-                program: "t".into(),
-                changed: vec![],
-                active_ms: 10,
-                foreign: false,
-            };
-            world.give(ArenaEvent::SessionResumed(resumed));
+            let mut world = World::resumed(log);
             world.check();
             to_the_end(&mut world, &mut dice);
             let found = replay::verify(&world.log);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use agon::arena::replay;
 use agon::protocol::effect::OutcomeBody;
-use agon::protocol::event::{ArenaEvent, Class, PromptGiven, SessionResumed, TurnCause};
+use agon::protocol::event::{ArenaEvent, Class, PromptGiven, TurnCause};
 use agon::protocol::spec::Mode;
 use agon::protocol::{Entry, RULES};
 use agon::session::Session;
@@ -67,15 +67,7 @@ fn the_logs_of_the_present_rules_verify_strictly() {
 #[test]
 fn a_session_of_earlier_rules_resumes_and_works_on() {
     for (name, log) in [("run", run()), ("squad", squad()), ("debate", debate())] {
-        let mut world = World { session: Session::fold(&log).unwrap(), log };
-        let resumed = SessionResumed {
-            rules: RULES,
-            program: "t".into(),
-            changed: vec![],
-            active_ms: 10,
-            foreign: false,
-        };
-        world.give(ArenaEvent::SessionResumed(resumed));
+        let mut world = World::resumed(log);
         world.check_fold();
         let given = PromptGiven {
             text: "and more".into(),
